@@ -115,7 +115,7 @@ pub(crate) async fn unlock_and_serve(
     engine: &Engine,
     password: Option<SecretString>,
 ) -> Result<(), Fault> {
-    engine.note_started().await?;
+    engine.record_start().await?;
     if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
         engine.unlock(password).await?;
     }

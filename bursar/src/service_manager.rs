@@ -63,7 +63,7 @@ impl ServiceManager {
         if !self.is_there {
             return std::future::pending().await;
         }
-        let turn = async || engine.core().turn().await.is_ok();
+        let turn = async || engine.core().wait_for_queue().await.is_ok();
         let progress = report_progress(self.watchdog, turn, send);
         let states = report_states(|| state_of(engine), send);
         tokio::join!(progress, states);
@@ -107,7 +107,7 @@ async fn report_states(state: impl Fn() -> String, send: impl AsyncFn(Message)) 
 
 fn state_of(engine: &Engine) -> String {
     let view = engine.core().view();
-    if view.failed.is_some() {
+    if view.failure.is_some() {
         "payments are stopped: repair the disk of the journal, then restart the engine".to_owned()
     } else if engine.is_disk_short() {
         "payments are refused: the disk has less than 64 MiB free".to_owned()

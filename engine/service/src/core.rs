@@ -84,14 +84,14 @@ pub struct Core {
     rules: Rules,
     retention: Retention,
     /// Why the journal does not match the wallet; `None` if no mismatch is known. While set, no payment is automatic.
-    untrusted: Option<String>,
+    untrusted_reason: Option<String>,
     /// Whether the last unlock verified the journal, or the operator accepted it. False until the first unlock.
-    judged: bool,
+    is_verified: bool,
     /// Why the core stopped deciding; `None` while it decides.
-    failed: Option<String>,
+    failure: Option<String>,
     last_snapshot: u64,
     /// Whether the stored snapshot has a tag of the wallet, so that an unlock reads only the entries after it.
-    keeps_sealed: bool,
+    is_snapshot_sealed: bool,
 }
 
 impl Core {
@@ -109,7 +109,7 @@ impl Core {
         let fresh = || State::new(edition.networks_on.iter().copied());
         let kept = journal.snapshot()?;
         let is_sealed = kept.as_ref().is_some_and(|snapshot| snapshot.tag.is_some());
-        let kept = kept.and_then(|snapshot| resumed(&snapshot, &fresh().networks_on));
+        let kept = kept.and_then(|snapshot| decode_state(&snapshot, &fresh().networks_on));
         let keeps_sealed = is_sealed && kept.is_some();
         let (mut state, from) = kept.unwrap_or_else(|| (fresh(), Head::default()));
         let last_snapshot = from.seq;
@@ -125,27 +125,27 @@ impl Core {
             gate,
             rules,
             retention: edition.retention,
-            untrusted: None,
-            judged: false,
-            failed: None,
+            untrusted_reason: None,
+            is_verified: false,
+            failure: None,
             last_snapshot,
-            keeps_sealed,
+            is_snapshot_sealed: keeps_sealed,
         };
-        check::check(&core.state).map_err(|violation| core.broken(&violation))?;
+        check::check(&core.state).map_err(|violation| core.violation_error(&violation))?;
         Ok(core)
     }
 
     /// Checks the state's invariants after a step: all of them in debug builds, else only the cheap ones.
-    fn sound(&self) -> Result<(), JournalError> {
+    fn check_invariants(&self) -> Result<(), JournalError> {
         let found = if cfg!(debug_assertions) {
             check::check(&self.state)
         } else {
             check::check_held(&self.state)
         };
-        found.map_err(|violation| self.broken(&violation))
+        found.map_err(|violation| self.violation_error(&violation))
     }
 
-    fn broken(&self, violation: &check::Violation) -> JournalError {
+    fn violation_error(&self, violation: &check::Violation) -> JournalError {
         JournalError::Damaged { seq: self.state.seq, reason: violation.to_string() }
     }
 
@@ -160,13 +160,13 @@ impl Core {
     }
 
     /// Returns why the core stopped deciding, if it did.
-    pub fn failed(&self) -> Option<&str> {
-        self.failed.as_deref()
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// Returns why the journal does not match the wallet; `None` if no mismatch is known.
-    pub fn untrusted(&self) -> Option<&str> {
-        self.untrusted.as_deref()
+    pub fn untrusted_reason(&self) -> Option<&str> {
+        self.untrusted_reason.as_deref()
     }
 
     /// Decides, applies and commits a batch, and returns one result for each action, in order.
@@ -187,7 +187,7 @@ impl Core {
         moment: &Moment,
         actions: Vec<Action>,
     ) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
-        if self.failed.is_some() {
+        if self.failure.is_some() {
             // A failed core decides nothing, but keeps the signature in memory: the agent may have it already, and
             // polls return it.
             for action in &actions {
@@ -235,7 +235,7 @@ impl Core {
 
     /// Commits the pending entries, if there are any.
     pub fn flush(&mut self, moment: &Moment) {
-        if self.failed.is_none()
+        if self.failure.is_none()
             && self.journal.has_pending()
             && let Err(damage) = self.commit(moment)
         {
@@ -249,7 +249,7 @@ impl Core {
         let command = Command {
             moment: moment.clone(),
             unlocked: self.gate.is_unlocked(),
-            trusted: self.untrusted.is_none(),
+            trusted: self.untrusted_reason.is_none(),
             action,
         };
         let Decision { events, effects, reply } = match self.rules.decide(&self.state, &command) {
@@ -271,7 +271,7 @@ impl Core {
             }
         }
         if must_be_durable {
-            self.sound()?;
+            self.check_invariants()?;
         }
         Ok(DraftResult::Accepted(Draft {
             answer: self.answer(reply, &touched)?,
@@ -297,7 +297,7 @@ impl Core {
 
     fn with_history(&self, mut action: Action) -> Result<Action, JournalError> {
         if let Action::Report(report) = &mut action {
-            report.context.earlier_reply = self.journal.answered(&report.identity)?;
+            report.context.earlier_reply = self.journal.report_stage(&report.identity)?;
             report.known.request = self.find(report.id)?.map(|request| (*request).clone());
             report.known.settlement = match &report.known.request {
                 Some(request) => self.journal.settlement(request)?,
@@ -355,10 +355,10 @@ impl Core {
                 {
                     payment.echo = echo;
                 }
-                *request = self.journal.note(request, new)?;
+                *request = self.journal.record_request(request, new)?;
             }
             Some(ChangedRecord::Settlement(settlement)) => {
-                self.journal.note_settlement(settlement)?;
+                self.journal.record_settlement(settlement)?;
                 if reported {
                     self.journal.index_settled(settlement)?;
                 }
@@ -394,13 +394,13 @@ impl Core {
         let is_sealing = self.journal.is_sealing();
         if self.state.seq.saturating_sub(self.last_snapshot)
             >= self.retention.snapshot_every.max(open)
-            && (is_sealing || !self.keeps_sealed)
+            && (is_sealing || !self.is_snapshot_sealed)
         {
             if let Ok(bytes) = postcard::to_allocvec(&self.state) {
                 self.journal.set_snapshot(bytes);
-                (self.last_snapshot, self.keeps_sealed) = (self.state.seq, is_sealing);
+                (self.last_snapshot, self.is_snapshot_sealed) = (self.state.seq, is_sealing);
             }
-            if let Some(day) = remembered_from(moment, self.retention.signed_days) {
+            if let Some(day) = first_remembered_day(moment, self.retention.signed_days) {
                 self.journal.forget_signed_before(day);
             }
         }
@@ -462,7 +462,7 @@ impl Core {
     /// Stops all decisions. The waiting callers and all later ones receive the error.
     fn fail(&mut self, damage: &JournalError) -> Fault {
         self.gate.raise();
-        self.failed = Some(damage.to_string());
+        self.failure = Some(damage.to_string());
         tracing::error!(%damage, "the journal failed: decisions have stopped until a restart");
         Fault::new(Code::JournalFailed).with_detail(damage)
     }
@@ -474,10 +474,10 @@ impl Core {
     /// `JOURNAL_FAILED`, or `DATA_FOLDER` with the cause.
     pub fn begin_copy(&mut self, moment: &Moment) -> Result<Option<PathBuf>, Fault> {
         self.flush(moment);
-        if self.failed.is_some() {
+        if self.failure.is_some() {
             return Err(Fault::new(Code::JournalFailed));
         }
-        self.journal.begin_copy().map_err(|error| not_copied(&error))
+        self.journal.begin_copy().map_err(|error| copy_fault(&error))
     }
 
     /// Copies the journal's short file to `to`, if given, and allows changes to the history file again.
@@ -485,7 +485,7 @@ impl Core {
     /// # Errors
     /// `DATA_FOLDER` with the cause.
     pub fn end_copy(&mut self, to: Option<&Path>) -> Result<(), Fault> {
-        self.journal.end_copy(to).map_err(|error| not_copied(&error))
+        self.journal.end_copy(to).map_err(|error| copy_fault(&error))
     }
 
     /// Whether entries are pending for [`Core::flush`].
@@ -500,7 +500,7 @@ impl Core {
     pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
         // A device's signature cannot be made again. So after a failed commit, callers get only a signature that is
         // on disk.
-        if self.failed.is_some()
+        if self.failure.is_some()
             && let Some(durable) = self.journal.reader().request(id)?
             && durable.device_turn().is_some()
         {
@@ -509,13 +509,13 @@ impl Core {
         let waiting = || self.state.held.get(&id).or_else(|| self.state.waiting.get(&id));
         let open = self.state.authorized.get(&id).or_else(waiting);
         match open {
-            Some(request) => self.whole(request).map(Some),
+            Some(request) => self.with_recorded_data(request).map(Some),
             None => Ok(self.journal.record(id)?.map(Arc::new)),
         }
     }
 
     /// Completes a request of the state with the data that only its record contains.
-    fn whole(&self, request: &Arc<Request>) -> Result<Arc<Request>, JournalError> {
+    fn with_recorded_data(&self, request: &Arc<Request>) -> Result<Arc<Request>, JournalError> {
         let Some(record) = self.journal.record(request.id)? else { return Ok(Arc::clone(request)) };
         Ok(Arc::new(Request { status: request.status.clone(), ..record }))
     }
@@ -527,10 +527,10 @@ impl Core {
             burst_lapses_at: self.state.burst_lapses_at(),
             authorized: self.state.authorized.len(),
             head: self.journal.durable(),
-            untrusted: self.untrusted.clone(),
-            judged: self.judged,
-            failed: self.failed.clone(),
-            forgotten: self.journal.forgotten().unwrap_or(u32::MAX),
+            untrusted_reason: self.untrusted_reason.clone(),
+            is_verified: self.is_verified,
+            failure: self.failure.clone(),
+            forgotten_before_day: self.journal.forgotten_before_day().unwrap_or(u32::MAX),
         }
     }
 }
@@ -597,21 +597,21 @@ fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
 ///
 /// Signed asks of forgotten days are refused, until `audit accept` remembers them again. So the clock is used only if
 /// the newest block of a chain agrees with it, and then the earlier of the two times decides.
-fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
+fn first_remembered_day(moment: &Moment, days: i64) -> Option<u32> {
     let block = moment.chain_hint?;
     if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS_MAX {
         return None;
     }
-    Some(first_remembered(moment.utc.min(block), days))
+    Some(day_minus(moment.utc.min(block), days))
 }
 
 /// Returns the day (since 1970) that lies `days` before the day of `at`.
-fn first_remembered(at: Utc, days: i64) -> u32 {
+fn day_minus(at: Utc, days: i64) -> u32 {
     let today = at.seconds().div_euclid(86_400);
     u32::try_from(today.saturating_sub(days)).unwrap_or(0)
 }
 
-fn not_copied(error: &JournalError) -> Fault {
+fn copy_fault(error: &JournalError) -> Fault {
     Fault::because(Code::DataFolder, format!("The journal was not copied: {error}."))
 }
 
@@ -622,7 +622,7 @@ pub(crate) fn fault(refusal: &Refusal) -> Fault {
 
 /// Decodes a snapshot into its state and the head to replay from. `None` if it cannot be decoded, for example because
 /// another version wrote it.
-fn resumed(snapshot: &Snapshot, networks_on: &Arc<BTreeSet<ChainId>>) -> Option<(State, Head)> {
+fn decode_state(snapshot: &Snapshot, networks_on: &Arc<BTreeSet<ChainId>>) -> Option<(State, Head)> {
     let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
     // The running program's edition sets the default networks, not the program that wrote the snapshot.
     state.networks_on = Arc::clone(networks_on);

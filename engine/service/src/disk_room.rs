@@ -60,9 +60,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Free(AtomicU64);
+    struct FreeBytes(AtomicU64);
 
-    impl Disk for Free {
+    impl Disk for FreeBytes {
         fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
             match self.0.load(Ordering::Relaxed) {
                 u64::MAX => Err(io::ErrorKind::NotFound.into()),
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn less_than_the_reserve_is_short_and_an_unknown_space_is_not() {
-        let free = Arc::new(Free::default());
+        let free = Arc::new(FreeBytes::default());
         let room = DiskRoom::new(Arc::clone(&free) as Arc<dyn Disk>, PathBuf::new());
         for (bytes, is_short) in [
             (0, true),

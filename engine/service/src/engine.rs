@@ -108,7 +108,7 @@ impl Engine {
     /// # Errors
     /// `JOURNAL_DAMAGED`, an invalid setting, or an unusable data folder.
     pub async fn open(options: Options) -> Result<Self, Fault> {
-        let (engine, core_loop) = Self::open_by_hand(options).await?;
+        let (engine, core_loop) = Self::open_without_thread(options).await?;
         core_loop.start().map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         Ok(engine)
     }
@@ -117,7 +117,7 @@ impl Engine {
     ///
     /// # Errors
     /// Those of [`Engine::open`].
-    pub async fn open_by_hand(options: Options) -> Result<(Self, CoreLoop), Fault> {
+    pub async fn open_without_thread(options: Options) -> Result<(Self, CoreLoop), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store, .. } = options;
         complete_restore(&folder)?;
         // If the journal is not in the folder, results of the scan are not stored there either.
@@ -253,7 +253,7 @@ impl Engine {
     ///
     /// # Errors
     /// The journal cannot be written: `DISK_FULL` or `JOURNAL_FAILED`.
-    pub async fn note_started(&self) -> Result<(), Fault> {
+    pub async fn record_start(&self) -> Result<(), Fault> {
         match self.context.core.act(Action::RecordStart).await {
             Ok(_noted) => Ok(()),
             Err(fault) if fault.code == Code::JournalFailed => Err(self.fault_of_start(fault)),
@@ -390,9 +390,9 @@ async fn open_core(
             Some(store) => store,
             None => open_journal(folder, &ports, edition.checkpoints, begin_journal)?,
         };
-        Core::open(store, &edition, gate, ports.rules).map_err(|error| unusable(folder, &error))
+        Core::open(store, &edition, gate, ports.rules).map_err(|error| open_fault(folder, &error))
     });
-    replayed.await.map_err(|_panicked| damaged(folder, &"its structure is broken"))?
+    replayed.await.map_err(|_panicked| damaged_fault(folder, &"its structure is broken"))?
 }
 
 /// Creates the part that executes payments. `signer` signs them, unless a test replaces it.
@@ -454,20 +454,20 @@ fn open_journal(
     begin: bool,
 ) -> Result<Box<dyn Store>, Fault> {
     let path = folder.file("journal.redb");
-    let failed = |error: std::io::Error| unusable(folder, &StoreError::from(error).into());
+    let failed = |error: std::io::Error| open_fault(folder, &StoreError::from(error).into());
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
     if empty && wallet_file(folder).is_some() {
         if !begin {
-            return Err(damaged(folder, &"it is missing or empty, but there is a wallet file"));
+            return Err(damaged_fault(folder, &"it is missing or empty, but there is a wallet file"));
         }
         rename_lost_history(folder).map_err(failed)?;
     }
     create_owner_only(&path).map_err(failed)?;
     ports.failpoints.hit("journal.created").map_err(failed)?;
     // Opening for writing repairs the file. A damaged file must be rejected unchanged, so check it read-only first.
-    check_closed_journal(&path).map_err(|error| unusable(folder, &error))?;
+    check_closed_journal(&path).map_err(|error| open_fault(folder, &error))?;
     let store = RedbStore::open(&path, Arc::clone(&ports.failpoints))
-        .map_err(|error| unusable(folder, &error.into()))?;
+        .map_err(|error| open_fault(folder, &error.into()))?;
     ports.failpoints.hit("journal.opened").map_err(failed)?;
     Ok(Box::new(store.with_checkpoints(checkpoints)))
 }
@@ -498,7 +498,7 @@ fn wallet_file(folder: &DataFolder) -> Option<String> {
 }
 
 /// Converts an error of opening the journal. A full disk or another I/O error is not reported as damage.
-fn unusable(folder: &DataFolder, error: &JournalError) -> Fault {
+fn open_fault(folder: &DataFolder, error: &JournalError) -> Fault {
     let file = folder.file("journal.redb");
     let file = file.display();
     match error {
@@ -513,11 +513,11 @@ fn unusable(folder: &DataFolder, error: &JournalError) -> Fault {
         JournalError::Store(StoreError::Corrupt(_) | StoreError::Bug(_))
         | JournalError::Damaged { .. }
         | JournalError::HeadUnmet
-        | JournalError::Stopped => damaged(folder, error),
+        | JournalError::Stopped => damaged_fault(folder, error),
     }
 }
 
-fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
+fn damaged_fault(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
     let wallet = wallet_file(folder).unwrap_or_else(|| "<name>".to_owned());
     Fault::because(
         Code::JournalDamaged,

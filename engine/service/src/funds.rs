@@ -21,8 +21,8 @@ use tokio::time::{Instant, timeout_at};
 use self::balance_cache::BalanceCache;
 pub use self::balance_cache::{AccountKey, CachedBalance};
 use self::holding::DiscoveryFailure;
-pub use self::holding::{Held, Kind, NetworkFunds, Unknown};
-use self::merge::{known_tokens, merge, unknown};
+pub use self::holding::{TokenHolding, Kind, NetworkFunds, UnknownReason};
+use self::merge::{known_tokens, merge, unknown_funds};
 use crate::ports::{Chains, Explorers, Ports};
 
 /// The latest lookup of one address on one network. A tokio mutex, because it is held during the lookup: other callers
@@ -60,10 +60,10 @@ impl Funds {
     /// All networks are queried at once; one that does not answer within [`FUNDS_TIMEOUT_MS`] is unknown.
     pub async fn of(&self, owner: Address, on: &[&'static Network]) -> Vec<Arc<NetworkFunds>> {
         let deadline = Instant::now() + Duration::from_millis(FUNDS_TIMEOUT_MS);
-        join_all(on.iter().map(|network| self.one(owner, network, deadline))).await
+        join_all(on.iter().map(|network| self.lookup_one(owner, network, deadline))).await
     }
 
-    async fn one(
+    async fn lookup_one(
         &self,
         owner: Address,
         network: &'static Network,
@@ -71,7 +71,7 @@ impl Funds {
     ) -> Arc<NetworkFunds> {
         let slot = self.slot(owner, network.chain);
         let Ok(mut latest) = timeout_at(deadline, slot.lock()).await else {
-            return Arc::new(unknown(network, Unknown::TooSlow));
+            return Arc::new(unknown_funds(network, UnknownReason::TooSlow));
         };
         if let Some((at, funds)) = latest.as_ref()
             && self.clock.now().age_clock_ms().saturating_sub(*at) < FUNDS_FRESH_MS
@@ -82,7 +82,7 @@ impl Funds {
         let now = self.clock.now();
         *latest = Some((now.age_clock_ms(), Arc::clone(&funds)));
         if funds.failure().is_none() {
-            self.cache.note((owner, network.chain), &now, &funds);
+            self.cache.store((owner, network.chain), &now, &funds);
         }
         funds
     }
@@ -105,31 +105,31 @@ impl Funds {
         deadline: Instant,
     ) -> NetworkFunds {
         let (known, found) =
-            join(self.known(owner, network, deadline), self.found(owner, network, deadline)).await;
+            join(self.read_known_tokens(owner, network, deadline), self.list_explorer_tokens(owner, network, deadline)).await;
         merge(network, known, found)
     }
 
     /// Reads the native coin and the tokens of our table from the chain.
-    async fn known(
+    async fn read_known_tokens(
         &self,
         owner: Address,
         network: &'static Network,
         deadline: Instant,
-    ) -> Result<Holdings, Unknown> {
-        let chain = self.chains.get(&network.chain).ok_or(Unknown::NoEndpoint)?;
+    ) -> Result<Holdings, UnknownReason> {
+        let chain = self.chains.get(&network.chain).ok_or(UnknownReason::NoEndpoint)?;
         let tokens: Vec<Address> = known_tokens(network).map(|(_kind, t)| t.address).collect();
         match timeout_at(deadline, holdings(chain.as_ref(), owner, &tokens)).await {
             Ok(Ok(holdings)) => Ok(holdings),
             Ok(Err(failure)) => {
                 tracing::warn!(network = %network.chain, %failure, "balances could not be read");
-                Err(Unknown::from(&failure))
+                Err(UnknownReason::from(&failure))
             }
-            Err(_elapsed) => Err(Unknown::TooSlow),
+            Err(_elapsed) => Err(UnknownReason::TooSlow),
         }
     }
 
     /// Reads all tokens from the explorer, if there is one.
-    async fn found(
+    async fn list_explorer_tokens(
         &self,
         owner: Address,
         network: &'static Network,

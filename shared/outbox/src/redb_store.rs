@@ -53,7 +53,7 @@ impl Store for RedbStore {
         })
     }
 
-    fn with_open_submissions(&self) -> StoreReply<'_, Vec<OutboxKey>> {
+    fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>> {
         self.file.read(|read| Ok(outboxes_with_open_submissions(read)?))
     }
 

@@ -43,7 +43,7 @@ impl Disk {
     /// Copies the disk. Everything written to it counts as flushed in the copy.
     pub(crate) fn copied(&self) -> Self {
         match self {
-            Self::Memory(store) => Self::Memory(store.copied()),
+            Self::Memory(store) => Self::Memory(store.deep_copy()),
             Self::Sectors(sectors) => Self::Sectors(sectors.copied()),
         }
     }

@@ -115,7 +115,7 @@ impl Process {
             rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });
         environment.faults.start(true);
-        let opened = runtime.block_on(Engine::open_by_hand(options));
+        let opened = runtime.block_on(Engine::open_without_thread(options));
         environment.faults.start(false);
         let (engine, core_loop) =
             opened.unwrap_or_else(|fault| panic!("the engine does not start: {fault}"));
@@ -238,7 +238,7 @@ impl Process {
 /// Gives the core one turn. Returns whether it had work; `None` if it has ended.
 fn turn(core_loop: &mut Option<CoreLoop>) -> Option<bool> {
     let current = core_loop.take()?;
-    let (current, worked) = catch_death(|| current.turn())??;
+    let (current, worked) = catch_death(|| current.process_queued())??;
     *core_loop = Some(current);
     Some(worked)
 }

@@ -118,11 +118,11 @@ impl Store for WorldStore {
         self.disk.seal()
     }
 
-    fn forgotten(&self) -> Result<u32, StoreError> {
+    fn forgotten_before_day(&self) -> Result<u32, StoreError> {
         if self.faults.plant() == Some(PlantedBug::ForgottenByTheClock) {
             return Ok(self.faults.forgotten());
         }
-        self.disk.forgotten()
+        self.disk.forgotten_before_day()
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
@@ -142,10 +142,10 @@ impl Store for WorldStore {
         }
     }
 
-    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+    fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
         match self.remembered.get(key) {
             Some(seq) => Ok(Some(*seq)),
-            None => self.disk.indexed(key),
+            None => self.disk.entry_of_key(key),
         }
     }
 
@@ -157,8 +157,8 @@ impl Store for WorldStore {
         self.disk.settlement(seq)
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
-        self.disk.paid(payee)
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+        self.disk.payee_totals(payee)
     }
 
     fn payees_through(&self) -> Result<Head, StoreError> {

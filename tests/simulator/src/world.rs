@@ -474,7 +474,7 @@ impl World {
         self.process().flush_core();
         self.settle()?;
         if *self.health.lock().unwrap() == DiskHealth::Failed
-            || self.process().core().failed().is_some()
+            || self.process().core().failure().is_some()
         {
             return Ok(());
         }
@@ -505,7 +505,7 @@ impl World {
         self.faults.disarm();
         self.settle()?;
         if *self.health.lock().unwrap() != DiskHealth::Healthy
-            || self.process().core().failed().is_some()
+            || self.process().core().failure().is_some()
         {
             self.die()?;
         }

@@ -121,7 +121,7 @@ pub fn authenticate(
             // The signatures of forgotten days are no longer in the journal, so a replayed signature would look new.
             // A signature from before a restore may have been used after the backup was made.
             let lost = view.state.restored.is_some_and(|at| signed <= at.seconds());
-            if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten || lost {
+            if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten_before_day || lost {
                 return Err(failed());
             }
             let digest = identity(&[
@@ -253,10 +253,10 @@ mod tests {
             burst_lapses_at: None,
             authorized: 0,
             head: Head::default(),
-            untrusted: None,
-            judged: true,
-            failed: None,
-            forgotten: 0,
+            untrusted_reason: None,
+            is_verified: true,
+            failure: None,
+            forgotten_before_day: 0,
         }
     }
 

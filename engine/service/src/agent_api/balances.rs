@@ -14,7 +14,7 @@ use super::api::Api;
 use super::mandate::{usable_networks, wallet_address, wallet_id};
 use super::message::Endpoint;
 use super::reply::Answer;
-use crate::funds::{Held, NetworkFunds};
+use crate::funds::{TokenHolding, NetworkFunds};
 
 pub(super) async fn balances(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     try_balances(&api, request).await.unwrap_or_else(Answer::from).into_http()
@@ -65,7 +65,7 @@ fn with_balances(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
     if why.is_empty() { body } else { body.with("balances_error", why.join(" ")) }
 }
 
-fn entry(on: &NetworkFunds, held: &Held) -> Object {
+fn entry(on: &NetworkFunds, held: &TokenHolding) -> Object {
     let entry = Object::new()
         .with("symbol", held.symbol.as_str())
         .with("token_address", held.token.map(|token| token.to_checksum(None)))

@@ -58,7 +58,7 @@ impl PlanInput for LoanInput {
     fn answer_rule_refusal(refusal: Refusal) -> Result<Answer, Fault> {
         match refusal.code {
             Code::DefiDisabled | Code::InvalidRequest => Err(refusal.into()),
-            _other => Ok(LoanAsk::refused(&refusal)),
+            _other => Ok(LoanAsk::answer_refused(&refusal)),
         }
     }
 }

@@ -34,7 +34,7 @@ enum Message {
     Locked(LockCause, Option<u64>, Answer<()>),
     BeginCopy(Answer<Option<PathBuf>>),
     EndCopy(Option<PathBuf>, Answer<()>),
-    Turn(Answer<()>),
+    Barrier(Answer<()>),
     Stop(Answer<()>),
 }
 
@@ -160,7 +160,7 @@ impl Handle {
     ///
     /// # Errors
     /// `JOURNAL_FAILED`, `JOURNAL_DAMAGED` or `ENGINE_DOWN`.
-    pub async fn unlocked(
+    pub async fn report_unlock(
         &self,
         keys: Vec<Zeroizing<[u8; 32]>>,
         note: Option<Head>,
@@ -182,7 +182,7 @@ impl Handle {
     ///
     /// # Errors
     /// `ENGINE_DOWN` once the core has stopped.
-    pub async fn locked(&self, cause: LockCause, noted: Option<u64>) -> Result<(), Fault> {
+    pub async fn report_lock(&self, cause: LockCause, noted: Option<u64>) -> Result<(), Fault> {
         self.ask(|answer| Message::Locked(cause, noted, answer)).await
     }
 
@@ -208,8 +208,8 @@ impl Handle {
     ///
     /// # Errors
     /// `ENGINE_DOWN` once the core has stopped.
-    pub async fn turn(&self) -> Result<(), Fault> {
-        self.ask(Message::Turn).await
+    pub async fn wait_for_queue(&self) -> Result<(), Fault> {
+        self.ask(Message::Barrier).await
     }
 
     /// Commits pending entries, closes the journal and ends the thread.
@@ -262,7 +262,7 @@ impl CoreLoop {
                     Err(_every_handle_is_gone) => break,
                 }
             };
-            match self.worker.turn(first, &self.inbox) {
+            match self.worker.process_batch(first, &self.inbox) {
                 Some(worker) => self.worker = worker,
                 None => return,
             }
@@ -273,9 +273,9 @@ impl CoreLoop {
     /// Processes the queued messages.
     ///
     /// Returns the loop and whether there were any messages, or `None` once the core has stopped.
-    pub fn turn(mut self) -> Option<(Self, bool)> {
+    pub fn process_queued(mut self) -> Option<(Self, bool)> {
         let Ok(first) = self.inbox.try_recv() else { return Some((self, false)) };
-        self.worker = self.worker.turn(first, &self.inbox)?;
+        self.worker = self.worker.process_batch(first, &self.inbox)?;
         Some((self, true))
     }
 
@@ -305,16 +305,16 @@ struct Worker {
 impl Worker {
     fn flush(&mut self) {
         self.core.flush(&self.clock.now());
-        self.publish.view_of(&self.core);
+        self.publish.publish_view(&self.core);
     }
 
     /// Processes `first` and other queued messages. Returns `None` after a stop, with the journal closed.
-    fn turn(mut self, first: Message, inbox: &Receiver<Message>) -> Option<Self> {
+    fn process_batch(mut self, first: Message, inbox: &Receiver<Message>) -> Option<Self> {
         let mut batch = Batch::default();
-        let mut other = batch.take(first);
+        let mut other = batch.add(first);
         while other.is_none() && batch.has_room(self.batch_limit) {
             match inbox.try_recv() {
-                Ok(message) => other = batch.take(message),
+                Ok(message) => other = batch.add(message),
                 Err(_empty) => break,
             }
         }
@@ -332,7 +332,7 @@ impl Worker {
                 None
             }
             Some(message) => {
-                control(message, &mut self.core, &self.publish, &*self.clock);
+                process_control(message, &mut self.core, &self.publish, &*self.clock);
                 Some(self)
             }
             None => Some(self),
@@ -356,11 +356,11 @@ impl Drop for Publisher {
 impl Publisher {
     /// Publishes the core's view. After a failed commit the state may be ahead of the disk, so the last view remains,
     /// with the reason of the failure.
-    fn view_of(&self, core: &Core) {
+    fn publish_view(&self, core: &Core) {
         let mut view = core.view();
-        if view.failed.is_some() {
+        if view.failure.is_some() {
             let last = Arc::clone(&self.views.borrow());
-            view = View { failed: view.failed, ..(*last).clone() };
+            view = View { failure: view.failure, ..(*last).clone() };
         }
         let view = Arc::new(view);
         self.views.send_replace(Arc::clone(&view));
@@ -383,7 +383,7 @@ impl Batch {
     }
 
     /// Adds an action. Returns any other message, which ends the batch.
-    fn take(&mut self, message: Message) -> Option<Message> {
+    fn add(&mut self, message: Message) -> Option<Message> {
         match message {
             Message::Do(action, answer) => {
                 let record = matches!(*action, Action::Signed { .. });
@@ -401,7 +401,7 @@ impl Batch {
             return;
         }
         let outcomes = core.step(&clock.now(), self.actions);
-        publish.view_of(core);
+        publish.publish_view(core);
         for (answer, outcome) in self.answers.into_iter().zip(outcomes) {
             // The caller may have gone away. The decision remains.
             let _gone = answer.map(|answer| answer.send(outcome));
@@ -410,40 +410,40 @@ impl Batch {
 }
 
 /// Processes a message other than an action or a stop.
-fn control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn Clock) {
+fn process_control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn Clock) {
     let damaged = |error: crate::journal::JournalError| {
         Fault::because(Code::JournalDamaged, error.to_string())
     };
     match message {
-        // `Batch::take` handles the first of these messages, and `Worker::turn` the second.
+        // `Batch::add` handles the first of these messages, and `Worker::process_batch` the second.
         Message::Do(..) | Message::Stop(_) => {}
         Message::Find(id, answer) => {
             let _gone = answer.send(core.find(id).map_err(damaged));
         }
         Message::Unlocked { keys, note, answer } => {
-            let result = core.unlocked(&clock.now(), keys, note);
-            publish.view_of(core);
+            let result = core.verify_after_unlock(&clock.now(), keys, note);
+            publish.publish_view(core);
             let _gone = answer.send(result);
         }
         Message::Accept { key, answer } => {
             let result = core.accept(&clock.now(), key);
-            publish.view_of(core);
+            publish.publish_view(core);
             let _gone = answer.send(result);
         }
         Message::BeginCopy(answer) => {
             let result = core.begin_copy(&clock.now());
-            publish.view_of(core);
+            publish.publish_view(core);
             let _gone = answer.send(result);
         }
         Message::EndCopy(to, answer) => {
             let _gone = answer.send(core.end_copy(to.as_deref()));
         }
-        Message::Turn(answer) => {
+        Message::Barrier(answer) => {
             let _gone = answer.send(Ok(()));
         }
         Message::Locked(cause, noted, answer) => {
-            core.locked(&clock.now(), cause, noted);
-            publish.view_of(core);
+            core.end_sealing(&clock.now(), cause, noted);
+            publish.publish_view(core);
             let _gone = answer.send(Ok(()));
         }
     }

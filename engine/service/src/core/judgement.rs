@@ -11,7 +11,7 @@ use bursar_domain::payees::{self, Tally};
 use bursar_domain::{Action, Entry, Event, State, unsealed_tail};
 use zeroize::Zeroizing;
 
-use super::{Core, first_remembered, resumed};
+use super::{Core, day_minus, decode_state};
 use crate::journal::{Head, JournalError, SealCheck};
 
 /// The maximum age of asks whose index entry an unlock checks, in milliseconds. A signature is fresh for minutes
@@ -26,18 +26,18 @@ impl Core {
     ///
     /// # Errors
     /// `JOURNAL_FAILED` after a failed commit; `JOURNAL_DAMAGED` if the journal cannot be read.
-    pub fn unlocked(
+    pub fn verify_after_unlock(
         &mut self,
         moment: &Moment,
         keys: Vec<Zeroizing<[u8; 32]>>,
         note: Option<Head>,
     ) -> Result<Option<Head>, Fault> {
         self.flush(moment);
-        if self.failed.is_some() {
+        if self.failure.is_some() {
             return Err(Fault::new(Code::JournalFailed));
         }
         self.journal.stop_sealing();
-        let sealed = self.judge(moment, &keys, note).map_err(|damage| damaged(&damage))?;
+        let sealed = self.judge(moment, &keys, note).map_err(|damage| damage_fault(&damage))?;
         match (sealed, keys.into_iter().next()) {
             (true, Some(current)) => {
                 self.journal.seal_with(current);
@@ -63,27 +63,27 @@ impl Core {
             // Without a valid seal no snapshot can be trusted.
             SealCheck::Mismatch(reason) => (None, self.journal.durable(), Some(reason)),
         };
-        let examined = match base.and_then(|base| resumed(&base, &self.state.networks_on)) {
+        let examined = match base.and_then(|base| decode_state(&base, &self.state.networks_on)) {
             Some((state, at)) => self.examine_since(state, at, sealed, moment)?,
             None => {
                 // This unlock found no usable sealed snapshot. If the journal is long, the next commit stores one for
                 // the next unlock.
-                (self.last_snapshot, self.keeps_sealed) = (0, false);
+                (self.last_snapshot, self.is_snapshot_sealed) = (0, false);
                 self.examine_all(sealed, moment)?
             }
         };
-        self.untrusted = mismatch.or(examined).or_else(|| self.stale_wallet_file(note));
-        if let Some(reason) = &self.untrusted {
+        self.untrusted_reason = mismatch.or(examined).or_else(|| self.stale_wallet_file(note));
+        if let Some(reason) = &self.untrusted_reason {
             tracing::warn!(
                 reason,
                 "the journal does not match the wallet: every payment needs approval"
             );
         }
-        self.judged = self.untrusted.is_none();
+        self.is_verified = self.untrusted_reason.is_none();
         // A journal that does not match is sealed again only after the operator has accepted it. The next unlock then
         // reads the whole journal.
-        self.keeps_sealed &= self.judged;
-        Ok(self.judged)
+        self.is_snapshot_sealed &= self.is_verified;
+        Ok(self.is_verified)
     }
 
     /// Returns a reason if the wallet file is older than the newest note that the journal records.
@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// Returns the state before the first entry.
-    fn fresh(&self) -> State {
+    fn initial_state(&self) -> State {
         State::new(self.state.networks_on.iter().copied())
     }
 
@@ -108,9 +108,9 @@ impl Core {
         moment: &Moment,
     ) -> Result<Option<String>, JournalError> {
         let mut tally = Tally::new();
-        let mut read = Examination::new(self.fresh(), sealed);
+        let mut read = Examination::new(self.initial_state(), sealed);
         let _proof = self.journal.replay(Head::default(), |entry| {
-            let touched = read.next(self, entry, moment);
+            let touched = read.apply_entry(self, entry, moment);
             payees::count(&mut tally, entry, touched.as_ref());
         })?;
         self.repair_payees(tally)?;
@@ -143,22 +143,22 @@ impl Core {
     ) -> Result<Option<String>, JournalError> {
         let mut read = Examination::new(state, sealed);
         let _proof = self.journal.replay(at, |entry| {
-            let _touched = read.next(self, entry, moment);
+            let _touched = read.apply_entry(self, entry, moment);
         })?;
-        if read.unknown.is_none() && !read.accepted {
-            self.journal.read_back(at, |piece| {
+        if read.missing_ask.is_none() && !read.losses_accepted {
+            self.journal.read_backwards(at, |piece| {
                 for entry in piece {
                     read.check_index(self, entry, moment);
                 }
                 let young = piece.first().is_some_and(|first| is_repeatable(first, moment));
-                young && !read.accepted
+                young && !read.losses_accepted
             })?;
         }
         Ok(self.conclude(read))
     }
 
     fn conclude(&mut self, read: Examination) -> Option<String> {
-        let mut wrong = read.wrong.or(read.unknown);
+        let mut wrong = read.contradiction.or(read.missing_ask);
         if read.state != self.state {
             self.state = read.state;
             wrong = wrong.or(Some("the snapshot does not match the entries".to_owned()));
@@ -176,27 +176,27 @@ impl Core {
         for outcome in self.step(moment, vec![Action::AcceptJournal]) {
             outcome?;
         }
-        self.untrusted = None;
-        self.judged = true;
+        self.untrusted_reason = None;
+        self.is_verified = true;
         self.journal.seal_with(key);
-        let first = first_remembered(moment.utc, self.retention.signed_days);
-        self.journal.remember_from(first).map_err(|damage| damaged(&damage))?;
+        let first = day_minus(moment.utc, self.retention.signed_days);
+        self.journal.remember_from(first).map_err(|damage| damage_fault(&damage))?;
         self.journal.commit().map_err(|damage| self.fail(&damage))?;
-        self.count_payees().map_err(|damage| damaged(&damage))
+        self.count_payees().map_err(|damage| damage_fault(&damage))
     }
 
     /// Counts payees from the first entry, because an unlock may not have read that far back.
     fn count_payees(&mut self) -> Result<(), JournalError> {
-        let tally = self.journal.count_payees(self.fresh())?;
+        let tally = self.journal.count_payees(self.initial_state())?;
         self.repair_payees(tally)
     }
 
     /// Ends sealing after the keys were wiped.
     ///
     /// The last sealed entry records the lock. `noted` is the entry that the wallet file recorded before the lock.
-    pub fn locked(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {
+    pub fn end_sealing(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {
         let is_recorded = self.journal.is_sealing() && self.state.wallet.is_some();
-        if is_recorded && self.failed.is_none() {
+        if is_recorded && self.failure.is_none() {
             let mut ended = bursar_domain::decide::stop_plans(&self.state);
             ended.push(Event::WalletLocked { cause, noted_entry: noted });
             let recorded = ended
@@ -215,23 +215,23 @@ impl Core {
 struct Examination {
     state: State,
     sealed: Head,
-    wrong: Option<String>,
+    contradiction: Option<String>,
     /// The first ask, or reported settlement, that is missing in the index.
-    unknown: Option<String>,
+    missing_ask: Option<String>,
     /// The operator has accepted the journal, with any earlier gaps in its index.
-    accepted: bool,
+    losses_accepted: bool,
 }
 
 impl Examination {
     fn new(state: State, sealed: Head) -> Self {
-        Self { state, sealed, wrong: None, unknown: None, accepted: false }
+        Self { state, sealed, contradiction: None, missing_ask: None, losses_accepted: false }
     }
 
     /// Applies an entry. Entries after the seal must be changes that a locked wallet allows.
-    fn next(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<ChangedRecord> {
+    fn apply_entry(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<ChangedRecord> {
         let free = entry.seq > self.sealed.seq;
-        if free && self.wrong.is_none() && !unsealed_tail::may_follow_a_seal(&self.state, entry) {
-            self.wrong = Some(match &entry.event {
+        if free && self.contradiction.is_none() && !unsealed_tail::may_follow_a_seal(&self.state, entry) {
+            self.contradiction = Some(match &entry.event {
                 Event::JournalRestored { .. } => {
                     "it was restored, and the entries after the backup are lost".to_owned()
                 }
@@ -249,15 +249,15 @@ impl Examination {
     /// again.
     fn check_index(&mut self, core: &Core, entry: &Entry, moment: &Moment) {
         if entry.event == Event::JournalAccepted {
-            (self.unknown, self.accepted) = (None, true);
+            (self.missing_ask, self.losses_accepted) = (None, true);
         }
-        if self.unknown.is_some() || !is_repeatable(entry, moment) {
+        if self.missing_ask.is_some() || !is_repeatable(entry, moment) {
             return;
         }
         let known = match (&entry.event, entry.event.draft()) {
             // A repeat of a forgotten request is refused, so it needs no index entry.
             (_, Some(asked)) => core.journal.is_forgotten(&asked.identity).and_then(|forgotten| {
-                Ok(forgotten || core.journal.knows(&asked.identity, entry.seq)?)
+                Ok(forgotten || core.journal.is_indexed(&asked.identity, entry.seq)?)
             }),
             (Event::SettlementReported { settlement, .. }, None) if settlement.is_settled() => {
                 core.journal.is_settled_indexed(settlement)
@@ -265,7 +265,7 @@ impl Examination {
             (_no_ask, None) => return,
         };
         if !known.unwrap_or(false) {
-            self.unknown = Some(format!("the ask of entry {} is missing in the index", entry.seq));
+            self.missing_ask = Some(format!("the ask of entry {} is missing in the index", entry.seq));
         }
     }
 }
@@ -274,7 +274,7 @@ fn is_repeatable(entry: &Entry, moment: &Moment) -> bool {
     moment.utc.since_ms(entry.at) < REPEATABLE_MS
 }
 
-fn damaged(error: &JournalError) -> Fault {
+fn damage_fault(error: &JournalError) -> Fault {
     Fault::because(Code::JournalDamaged, format!("{error}."))
 }
 

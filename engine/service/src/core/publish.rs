@@ -20,17 +20,17 @@ pub struct View {
     /// The newest entry on disk.
     pub head: Head,
     /// Why every payment needs approval: the journal did not match the wallet at unlock.
-    pub untrusted: Option<String>,
+    pub untrusted_reason: Option<String>,
     /// Whether the last unlock verified the journal, or the operator accepted it.
     ///
     /// Before that, any process that can write the folder may have written the entries.
-    pub judged: bool,
+    pub is_verified: bool,
     /// Why the core stopped deciding; `None` while it decides.
-    pub failed: Option<String>,
+    pub failure: Option<String>,
     /// The day (since 1970) before which signed asks are forgotten.
     ///
     /// Asks of forgotten days are refused.
-    pub forgotten: u32,
+    pub forgotten_before_day: u32,
 }
 
 impl View {
@@ -38,14 +38,14 @@ impl View {
     ///
     /// Before that, any program that can write the folder may have appended entries.
     pub fn settings(&self) -> Arc<Settings> {
-        if self.judged { Arc::clone(&self.state.settings) } else { Arc::default() }
+        if self.is_verified { Arc::clone(&self.state.settings) } else { Arc::default() }
     }
 
     /// Returns the time before which signed requests are refused, if it lies in the future.
     ///
     /// Causes: a clock was ahead and a network agreed with it, or the journal was restored while the clock was ahead.
     pub fn refused_before(&self, moment: &Moment) -> Option<Utc> {
-        let forgotten = Utc::from_seconds(i64::from(self.forgotten).saturating_mul(86_400));
+        let forgotten = Utc::from_seconds(i64::from(self.forgotten_before_day).saturating_mul(86_400));
         let first = self.state.restored.map_or(forgotten, |restored| restored.max(forgotten));
         (first > moment.utc).then_some(first)
     }

@@ -111,7 +111,7 @@ impl NotReady {
     }
 
     /// Returns the switch for which the device refused data; `None` for any other reason.
-    pub(crate) fn refused_for(&self) -> Option<Switch> {
+    pub(crate) fn missing_switch(&self) -> Option<Switch> {
         if let Self::RefusedData { switch, .. } = self { Some(*switch) } else { None }
     }
 
@@ -167,11 +167,11 @@ impl NotReady {
             Self::TooOld { name } => {
                 format!("The Ethereum app of the {name} is too old: update it.")
             }
-            Self::SwitchOff { name, switch } => turn_on(*switch, name),
+            Self::SwitchOff { name, switch } => turn_on_text(*switch, name),
             Self::RefusedData { name, switch } => format!(
                 "{} Take your time: the wallet asks it again after 30 seconds and then each minute, or now with r in the \
                  console or `requests --retry`.",
-                turn_on(*switch, name)
+                turn_on_text(*switch, name)
             ),
             Self::OtherSeed => {
                 "The Ledger derives another address, from another seed: plug in the one that was enrolled."
@@ -194,7 +194,7 @@ impl NotReady {
     }
 }
 
-fn turn_on(switch: Switch, name: &str) -> String {
+fn turn_on_text(switch: Switch, name: &str) -> String {
     let which = match switch {
         Switch::BlindSigning => "\"Blind signing\"",
         Switch::BlindSigningOrRawMessages => "\"Raw messages\" (or \"Blind signing\")",

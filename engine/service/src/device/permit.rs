@@ -8,9 +8,9 @@ use bursar_uniswap::Permit;
 /// The number of bytes of a `uint48`.
 const UINT48_BYTES: u8 = 6;
 /// The number of bytes of a `uint160`.
-const AMOUNT: u8 = 20;
+const UINT160_BYTES: u8 = 20;
 /// The number of bytes of a `uint256`.
-const WORD: u8 = 32;
+const UINT256_BYTES: u8 = 32;
 
 /// Returns the terms of a permit, as the device shows them. Permit2's domain has no version.
 pub(super) fn typed_data(chain: ChainId, permit2: Address, permit: &Permit) -> TypedData {
@@ -18,19 +18,19 @@ pub(super) fn typed_data(chain: ChainId, permit2: Address, permit: &Permit) -> T
     let number = |number: u64| Value::number(U256::from(number));
     let domain_type = vec![
         Field::new("name", FieldType::String),
-        Field::new("chainId", FieldType::Uint(WORD)),
+        Field::new("chainId", FieldType::Uint(UINT256_BYTES)),
         Field::new("verifyingContract", FieldType::Address),
     ];
     let details_type = vec![
         Field::new("token", FieldType::Address),
-        Field::new("amount", FieldType::Uint(AMOUNT)),
+        Field::new("amount", FieldType::Uint(UINT160_BYTES)),
         Field::new("expiration", FieldType::Uint(UINT48_BYTES)),
         Field::new("nonce", FieldType::Uint(UINT48_BYTES)),
     ];
     let primary_type = vec![
         Field::new("details", FieldType::Struct(details.to_owned())),
         Field::new("spender", FieldType::Address),
-        Field::new("sigDeadline", FieldType::Uint(WORD)),
+        Field::new("sigDeadline", FieldType::Uint(UINT256_BYTES)),
     ];
     let domain = vec![Value::string("Permit2"), number(chain.0), Value::address(permit2)];
     let details_value = vec![

@@ -116,10 +116,10 @@ impl ReadyDevice {
         for command in &commands {
             let answer = self.exchange(command, ANSWER_MS).await?;
             if let Err(fault) = read_empty(&answer) {
-                return Err(match self.not_signed(Switch::BlindSigningOrRawMessages, fault) {
+                return Err(match self.unsigned_outcome(Switch::BlindSigningOrRawMessages, fault) {
                     PromptOutcome::NotShown(why) | PromptOutcome::Unknown(why) => why,
                     PromptOutcome::Refused | PromptOutcome::Signed(_) | PromptOutcome::Void => {
-                        self.unexpected(fault)
+                        self.unexpected_answer(fault)
                     }
                 });
             }
@@ -148,30 +148,30 @@ impl ReadyDevice {
             let answer = tokio::select! {
                 biased;
                 answer = self.device.exchange(command) => answer,
-                () = &mut abandoned => return PromptOutcome::NotShown(self.silent()),
+                () = &mut abandoned => return PromptOutcome::NotShown(self.silent_fault()),
             };
             let answer = match answer {
                 Ok(answer) => answer,
-                Err(fault) => return PromptOutcome::NotShown(self.unanswered(&fault)),
+                Err(fault) => return PromptOutcome::NotShown(self.exchange_problem(&fault)),
             };
             if let Err(fault) = read_empty(&answer) {
-                return self.confirmed(self.not_signed(prompt.switch, fault)).await;
+                return self.confirm_unsigned(self.unsigned_outcome(prompt.switch, fault)).await;
             }
         }
         // cancel-safe: as above.
         let answer = tokio::select! {
             biased;
             answer = self.device.exchange(last) => answer,
-            () = &mut abandoned => return PromptOutcome::Unknown(self.silent()),
+            () = &mut abandoned => return PromptOutcome::Unknown(self.silent_fault()),
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(fault) => return PromptOutcome::Unknown(self.unanswered(&fault)),
+            Err(fault) => return PromptOutcome::Unknown(self.exchange_problem(&fault)),
         };
         let signature = match read_answer(&answer) {
             Ok(data) => DeviceSignature::read(data),
             Err(fault @ AnswerFault::Status(_)) => {
-                return self.confirmed(self.not_signed(prompt.switch, fault)).await;
+                return self.confirm_unsigned(self.unsigned_outcome(prompt.switch, fault)).await;
             }
             Err(fault @ AnswerFault::Malformed) => Err(fault),
         };
@@ -188,7 +188,7 @@ impl ReadyDevice {
 
     /// Confirms that nothing was signed. This is certain only if the device's last answer was meant for this program,
     /// because then no other answer is pending in the device.
-    async fn confirmed(&self, answered: PromptOutcome) -> PromptOutcome {
+    async fn confirm_unsigned(&self, answered: PromptOutcome) -> PromptOutcome {
         let state = self.check_app().await;
         match (&answered, state) {
             (_any, Ok(())) => answered,
@@ -201,15 +201,15 @@ impl ReadyDevice {
         }
     }
 
-    fn silent(&self) -> NotReady {
+    fn silent_fault(&self) -> NotReady {
         NotReady::OwesAnswer { name: self.name().to_owned() }
     }
 
     /// Converts an error status, after which the device has signed nothing.
-    fn not_signed(&self, switch: Switch, fault: AnswerFault) -> PromptOutcome {
+    fn unsigned_outcome(&self, switch: Switch, fault: AnswerFault) -> PromptOutcome {
         let name = self.name().to_owned();
         let AnswerFault::Status(status) = fault else {
-            return PromptOutcome::NotShown(self.unexpected(fault));
+            return PromptOutcome::NotShown(self.unexpected_answer(fault));
         };
         PromptOutcome::NotShown(match status.meaning() {
             Meaning::Refused => return PromptOutcome::Refused,
@@ -219,7 +219,7 @@ impl ReadyDevice {
             | Meaning::Locked
             | Meaning::AppNotOpen
             | Meaning::PathRefused
-            | Meaning::Failed => self.unexpected(fault),
+            | Meaning::Failed => self.unexpected_answer(fault),
         })
     }
 }

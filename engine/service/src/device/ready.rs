@@ -30,7 +30,7 @@ pub(crate) struct Turn(Arc<Mutex<()>>);
 pub(crate) struct ReadyDevices {
     pub(crate) all: Vec<ReadyDevice>,
     /// Why another connected device is not ready; `None` if all connected devices are ready.
-    pub(crate) other: Option<NotReady>,
+    pub(crate) other_problem: Option<NotReady>,
     _turn: OwnedMutexGuard<()>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn ready(
     if all.is_empty() {
         return Err(other.unwrap_or(NotReady::NoDevice));
     }
-    Ok(ReadyDevices { all, other, _turn: turn })
+    Ok(ReadyDevices { all, other_problem: other, _turn: turn })
 }
 
 impl ReadyDevices {
@@ -89,7 +89,7 @@ impl ReadyDevices {
         path: &DerivationPath,
         address: Address,
     ) -> Result<usize, NotReady> {
-        let mut why = self.other.clone();
+        let mut why = self.other_problem.clone();
         for (index, device) in self.all.iter().enumerate() {
             match device.address(path).await {
                 Ok(found) if found == address => return Ok(index),
@@ -169,7 +169,7 @@ impl ReadyDevice {
             Err(AnswerFault::Status(status)) if status.meaning() == Meaning::Refused => {
                 Err(Fault::because(Code::LedgerRejected, status.to_string()))
             }
-            Err(fault) => Err(self.unexpected(fault).into()),
+            Err(fault) => Err(self.unexpected_answer(fault).into()),
         }
     }
 
@@ -180,7 +180,7 @@ impl ReadyDevice {
         read: impl FnOnce(&[u8]) -> Result<T, AnswerFault>,
     ) -> Result<T, NotReady> {
         let answer = self.exchange(command, patience_ms).await?;
-        read_answer(&answer).and_then(read).map_err(|fault| self.unexpected(fault))
+        read_answer(&answer).and_then(read).map_err(|fault| self.unexpected_answer(fault))
     }
 
     pub(super) async fn exchange(
@@ -197,10 +197,10 @@ impl ReadyDevice {
                 return Err(NotReady::Silent { name: self.name().to_owned() });
             }
         };
-        answer.map_err(|fault| self.unanswered(&fault))
+        answer.map_err(|fault| self.exchange_problem(&fault))
     }
 
-    pub(super) fn unanswered(&self, fault: &ExchangeFault) -> NotReady {
+    pub(super) fn exchange_problem(&self, fault: &ExchangeFault) -> NotReady {
         let name = self.name().to_owned();
         match fault {
             ExchangeFault::OwesAnswer => NotReady::OwesAnswer { name },
@@ -208,7 +208,7 @@ impl ReadyDevice {
         }
     }
 
-    pub(super) fn unexpected(&self, fault: AnswerFault) -> NotReady {
+    pub(super) fn unexpected_answer(&self, fault: AnswerFault) -> NotReady {
         let name = self.name().to_owned();
         let status = match fault {
             AnswerFault::Malformed => return NotReady::Unexpected { text: fault.to_string() },

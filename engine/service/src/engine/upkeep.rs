@@ -14,16 +14,16 @@ use crate::operator::wallet::lock::lock_unless_used;
 /// If at least this many authorizations were removed, their memory (some megabytes) is returned to the system.
 const LARGE_BURST: usize = 1_000;
 /// Interval between two checks.
-const EVERY_MS: u64 = 1_000;
+const CHECK_INTERVAL_MS: u64 = 1_000;
 /// Between two checks, boot clock and monotonic clock drift apart by more than this only if the machine slept.
 const SLEEP_THRESHOLD_MS: u64 = 60_000;
 
 /// Expires requests, renews allowances and locks an idle wallet, until the engine stops.
 pub(super) async fn run(shared: Arc<EngineContext>) {
-    let mut watch = Watch::at(&shared.ports.clock.now());
+    let mut watch = UseWatch::at(&shared.ports.clock.now());
     let mut most_authorized = 0;
     loop {
-        let wake = shared.ports.clock.mono_ms().saturating_add(EVERY_MS);
+        let wake = shared.ports.clock.mono_ms().saturating_add(CHECK_INTERVAL_MS);
         // cancel-safe: both branches only wait.
         tokio::select! {
             () = shared.stopping.cancelled() => return,
@@ -34,11 +34,11 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
         let before = shared.core.view();
         let is_due = is_due(&shared);
         // A failed core records nothing more.
-        if before.failed.is_none() && (is_due || keeps_lapsed(&shared)) {
+        if before.failure.is_none() && (is_due || has_lapsed_burst(&shared)) {
             if let Err(fault) = shared.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
             } else if !is_due {
-                watch.overlook(before.head.seq);
+                watch.skip_entry(before.head.seq);
             }
         }
         let authorized = shared.core.view().authorized;
@@ -69,12 +69,12 @@ fn is_due(shared: &EngineContext) -> bool {
 
 /// Whether enough authorizations have lapsed to justify an entry that removes them. `false` while the wallet is
 /// locked, because the entry would not be sealed.
-fn keeps_lapsed(shared: &EngineContext) -> bool {
+fn has_lapsed_burst(shared: &EngineContext) -> bool {
     let now = u64::try_from(shared.core.now().utc.seconds()).unwrap_or(0);
     shared.vault.is_unlocked() && shared.core.view().burst_lapses_at.is_some_and(|at| at <= now)
 }
 
-async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
+async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut UseWatch) {
     let moment = shared.ports.clock.now();
     let view = shared.core.view();
     let cause = watch.observe(view.head.seq, &moment);
@@ -92,7 +92,7 @@ async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
 /// Detects when the wallet was last used and whether the machine slept. Every journal entry counts as a use: an
 /// agent's request, an operator's change, a recorded unlock.
 #[derive(Debug)]
-struct Watch {
+struct UseWatch {
     entries: u64,
     /// The last use, on the monotonic clock.
     since_ms: u64,
@@ -100,14 +100,14 @@ struct Watch {
     ahead_ms: i64,
 }
 
-impl Watch {
+impl UseWatch {
     fn at(moment: &Moment) -> Self {
         Self { entries: 0, since_ms: moment.mono_ms, ahead_ms: ahead_ms(moment) }
     }
 
     /// Ignores the entry after `entries`, the last observed one. The engine wrote it on its own, so it does not count
     /// as a use of the wallet.
-    fn overlook(&mut self, entries: u64) {
+    fn skip_entry(&mut self, entries: u64) {
         if self.entries == entries {
             self.entries = entries.saturating_add(1);
         }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_entry_is_a_use() {
         let clock = clock();
-        let mut watch = Watch::at(&clock.now());
+        let mut watch = UseWatch::at(&clock.now());
         for (wait_ms, entries, since_ms) in
             [(0, 7, 5_000), (1_000, 7, 5_000), (1_000, 8, 7_000), (60_000, 8, 7_000)]
         {
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn only_a_sleep_of_more_than_a_minute_is_one() {
         let clock = clock();
-        let mut watch = Watch::at(&clock.now());
+        let mut watch = UseWatch::at(&clock.now());
         clock.suspend(SLEEP_THRESHOLD_MS);
         assert_eq!(watch.observe(1, &clock.now()), None);
         clock.suspend(SLEEP_THRESHOLD_MS + 1);
@@ -185,7 +185,7 @@ mod tests {
     fn without_a_boot_clock_the_wall_clock_reveals_a_sleep() {
         let clock = clock();
         let now = || Moment { boottime_ms: 0, ..clock.now() };
-        let mut watch = Watch::at(&now());
+        let mut watch = UseWatch::at(&now());
         clock.advance(600_000);
         assert_eq!(watch.observe(1, &now()), None);
         clock.suspend(SLEEP_THRESHOLD_MS + 1);

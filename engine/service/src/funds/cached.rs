@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Funds;
 use super::balance_cache::{AccountKey, CachedBalance, make_room};
-use super::holding::Unknown;
+use super::holding::UnknownReason;
 use super::merge::merge;
 
 impl Funds {
@@ -27,7 +27,7 @@ impl Funds {
     pub async fn cached_balances(
         self: &Arc<Self>,
         wanted: impl IntoIterator<Item = (Address, &'static Network)>,
-    ) -> BTreeMap<AccountKey, Result<CachedBalance, Unknown>> {
+    ) -> BTreeMap<AccountKey, Result<CachedBalance, UnknownReason>> {
         let until = Instant::now() + Duration::from_millis(CARD_BALANCE_WAIT_MS);
         let each: BTreeMap<AccountKey, &'static Network> =
             wanted.into_iter().map(|(owner, network)| ((owner, network.chain), network)).collect();
@@ -42,44 +42,44 @@ impl Funds {
         account: AccountKey,
         network: &'static Network,
         until: Instant,
-    ) -> Result<CachedBalance, Unknown> {
+    ) -> Result<CachedBalance, UnknownReason> {
         if self.chains.get(&network.chain).is_none() {
-            return Err(Unknown::NoEndpoint);
+            return Err(UnknownReason::NoEndpoint);
         }
-        let Some(mut done) = self.begin(account, network) else {
+        let Some(mut done) = self.begin_probe(account, network) else {
             return self.current(account);
         };
         // The channel carries no value: it closes when the probe ends.
         if timeout_at(until, done.changed()).await.is_err()
-            && let Some(known) = self.cache.known().get_mut(&account)
+            && let Some(known) = self.cache.lock_probes().get_mut(&account)
         {
-            known.slow = true;
+            known.is_slow = true;
         }
         self.current(account)
     }
 
-    fn current(&self, account: AccountKey) -> Result<CachedBalance, Unknown> {
+    fn current(&self, account: AccountKey) -> Result<CachedBalance, UnknownReason> {
         let now_ms = self.clock.now().age_clock_ms();
         self.cache
-            .known()
+            .lock_probes()
             .get(&account)
-            .map_or(Err(Unknown::TooSlow), |known| known.current(now_ms))
+            .map_or(Err(UnknownReason::TooSlow), |known| known.current(now_ms))
     }
 
     /// Starts a probe if the cached balance is stale and no probe runs.
     ///
     /// Returns a receiver that closes at the end of the probe; `None` if no probe runs, or if the last probe was slow
     /// or failed.
-    fn begin(
+    fn begin_probe(
         self: &Arc<Self>,
         account: AccountKey,
         network: &'static Network,
     ) -> Option<watch::Receiver<()>> {
         let now_ms = self.clock.now().age_clock_ms();
-        let mut all = self.cache.known();
+        let mut all = self.cache.lock_probes();
         make_room(&mut all, &account);
         let known = all.entry(account).or_default();
-        if !known.runs() {
+        if !known.is_running() {
             let fresh = |ended: u64| now_ms.saturating_sub(ended) < CARD_BALANCE_FRESH_MS;
             if known.ended_ms.is_some_and(fresh) {
                 return None;
@@ -92,7 +92,7 @@ impl Funds {
                 drop(end);
             });
         }
-        let worth_it = !known.slow && known.failed.is_none();
+        let worth_it = !known.is_slow && known.failed.is_none();
         known.running.clone().filter(|_done| worth_it)
     }
 
@@ -100,11 +100,11 @@ impl Funds {
     async fn probe(&self, account: AccountKey, network: &'static Network) {
         let deadline = Instant::now() + Duration::from_millis(FUNDS_TIMEOUT_MS);
         let known = match timeout_at(deadline, self.cache.room.acquire()).await {
-            Ok(_room) => self.known(account.0, network, deadline).await,
-            Err(_elapsed) => Err(Unknown::TooSlow),
+            Ok(_room) => self.read_known_tokens(account.0, network, deadline).await,
+            Err(_elapsed) => Err(UnknownReason::TooSlow),
         };
         let funds = Arc::new(merge(network, known, None));
-        self.cache.note(account, &self.clock.now(), &funds);
+        self.cache.store(account, &self.clock.now(), &funds);
     }
 }
 

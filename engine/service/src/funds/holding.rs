@@ -10,21 +10,21 @@ use bursar_core::networks::Network;
 pub struct NetworkFunds {
     pub network: &'static Network,
     /// The native coin, the dollar token, the other tokens of our table, then tokens that the explorer lists.
-    pub held: Vec<Held>,
+    pub held: Vec<TokenHolding>,
     /// The reason why tokens may be missing from the list.
     pub incomplete: Option<&'static str>,
 }
 
 /// The holding of one coin or token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct TokenHolding {
     pub kind: Kind,
     /// Safe to show: hidden characters of a token's own symbol are escaped.
     pub symbol: String,
     /// `None` for the native coin.
     pub token: Option<Address>,
     pub decimals: Option<u8>,
-    pub amount: Result<Atoms, Unknown>,
+    pub amount: Result<Atoms, UnknownReason>,
 }
 
 /// The source of a token's symbol, which decides whether the symbol can be trusted.
@@ -41,28 +41,28 @@ pub enum Kind {
 
 /// The reason why an amount is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unknown {
+pub enum UnknownReason {
     NoEndpoint,
     NoAnswer,
     TooSlow,
     NotAToken,
 }
 
-impl Unknown {
+impl UnknownReason {
     /// A fixed sentence; it never repeats text of a node.
     pub fn text(self) -> &'static str {
         match self {
-            Unknown::NoEndpoint => "No endpoint is set for this network.",
-            Unknown::NoAnswer => "No endpoint of the network gave a valid answer.",
-            Unknown::TooSlow => "The network did not answer in time.",
-            Unknown::NotAToken => "The token's contract gave no valid balance.",
+            UnknownReason::NoEndpoint => "No endpoint is set for this network.",
+            UnknownReason::NoAnswer => "No endpoint of the network gave a valid answer.",
+            UnknownReason::TooSlow => "The network did not answer in time.",
+            UnknownReason::NotAToken => "The token's contract gave no valid balance.",
         }
     }
 }
 
 impl NetworkFunds {
     /// Returns why all amounts of the native coin and of our table's tokens are unknown; `None` if one is known.
-    pub fn failure(&self) -> Option<Unknown> {
+    pub fn failure(&self) -> Option<UnknownReason> {
         let known = || self.held.iter().filter(|held| held.kind != Kind::Foreign);
         if known().any(|held| held.amount.is_ok()) {
             return None;
@@ -76,7 +76,7 @@ impl NetworkFunds {
     }
 }
 
-impl Held {
+impl TokenHolding {
     /// Whether the symbol comes from our table.
     pub fn is_verified(&self) -> bool {
         self.kind != Kind::Foreign
@@ -117,11 +117,11 @@ pub(super) enum DiscoveryFailure {
     Status500,
 }
 
-impl From<&ReadFault> for Unknown {
+impl From<&ReadFault> for UnknownReason {
     fn from(failure: &ReadFault) -> Self {
         match failure {
-            ReadFault::Chain(_) | ReadFault::Malformed(_) => Unknown::NoAnswer,
-            ReadFault::Reverted { .. } => Unknown::NotAToken,
+            ReadFault::Chain(_) | ReadFault::Malformed(_) => UnknownReason::NoAnswer,
+            ReadFault::Reverted { .. } => UnknownReason::NotAToken,
         }
     }
 }

@@ -10,10 +10,10 @@ use bursar_core::money::Atoms;
 use bursar_core::networks::{NATIVE_DECIMALS, Network, Token};
 use bursar_core::text::visible;
 
-use super::holding::{DiscoveryFailure, Held, Kind, NetworkFunds, Unknown};
+use super::holding::{DiscoveryFailure, TokenHolding, Kind, NetworkFunds, UnknownReason};
 
-const NO_EXPLORER: &str = "The explorer gave no valid answer: other tokens may be missing.";
-const TOO_MANY: &str = "The explorer lists more tokens than Bursar reads: some may be missing.";
+const NO_EXPLORER_ANSWER: &str = "The explorer gave no valid answer: other tokens may be missing.";
+const TOO_MANY_TOKENS: &str = "The explorer lists more tokens than Bursar reads: some may be missing.";
 
 /// Returns the tokens of our table, in the order in which they are read and shown.
 pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (Kind, Token)> {
@@ -24,39 +24,39 @@ pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (K
 }
 
 /// Returns the funds of a network on which all amounts are unknown, for the reason `why`.
-pub(super) fn unknown(network: &'static Network, why: Unknown) -> NetworkFunds {
+pub(super) fn unknown_funds(network: &'static Network, why: UnknownReason) -> NetworkFunds {
     merge(network, Err(why), None)
 }
 
 pub(super) fn merge(
     network: &'static Network,
-    known: Result<Holdings, Unknown>,
+    known: Result<Holdings, UnknownReason>,
     found: Option<Result<Vec<TokenBalance>, DiscoveryFailure>>,
 ) -> NetworkFunds {
-    let mut held = ours(network, known);
+    let mut held = table_tokens(network, known);
     let empty = held.iter().all(|held| held.amount == Ok(Atoms::default()));
     let incomplete = match found {
         None => None,
         Some(Ok(tokens)) => {
             let all = tokens.len() < TOKENS_MAX;
-            held.extend(foreign(network, tokens));
-            (!all).then_some(TOO_MANY)
+            held.extend(foreign_tokens(network, tokens));
+            (!all).then_some(TOO_MANY_TOKENS)
         }
         // This explorer returns 500 for an address that it has never seen. Such an address holds nothing, so accept the
         // 500 only if every amount is zero.
         Some(Err(DiscoveryFailure::Status500)) if network.explorer_500_for_unseen && empty => None,
-        Some(Err(DiscoveryFailure::Status500 | DiscoveryFailure::Failed)) => Some(NO_EXPLORER),
+        Some(Err(DiscoveryFailure::Status500 | DiscoveryFailure::Failed)) => Some(NO_EXPLORER_ANSWER),
     };
     NetworkFunds { network, held, incomplete }
 }
 
 /// Returns the native coin and the tokens of our table.
-fn ours(network: &'static Network, known: Result<Holdings, Unknown>) -> Vec<Held> {
+fn table_tokens(network: &'static Network, known: Result<Holdings, UnknownReason>) -> Vec<TokenHolding> {
     let (native, tokens) = match known {
-        Ok(Holdings { native, tokens }) => (read(native, Unknown::NoAnswer), Ok(tokens)),
+        Ok(Holdings { native, tokens }) => (read_amount(native, UnknownReason::NoAnswer), Ok(tokens)),
         Err(why) => (Err(why), Err(why)),
     };
-    let mut held = vec![Held {
+    let mut held = vec![TokenHolding {
         kind: Kind::Native,
         symbol: network.native.to_owned(),
         token: None,
@@ -68,10 +68,10 @@ fn ours(network: &'static Network, known: Result<Holdings, Unknown>) -> Vec<Held
             Ok(tokens) => tokens
                 .get(index)
                 .cloned()
-                .map_or(Err(Unknown::NoAnswer), |amount| read(amount, Unknown::NotAToken)),
+                .map_or(Err(UnknownReason::NoAnswer), |amount| read_amount(amount, UnknownReason::NotAToken)),
             Err(why) => Err(*why),
         };
-        held.push(Held {
+        held.push(TokenHolding {
             kind,
             symbol: token.symbol.to_owned(),
             token: Some(token.address),
@@ -82,22 +82,22 @@ fn ours(network: &'static Network, known: Result<Holdings, Unknown>) -> Vec<Held
     held
 }
 
-fn read(
+fn read_amount(
     amount: Result<alloy_primitives::U256, ReadFault>,
-    malformed: Unknown,
-) -> Result<Atoms, Unknown> {
+    malformed: UnknownReason,
+) -> Result<Atoms, UnknownReason> {
     amount.map(Atoms).map_err(|failure| match failure {
         ReadFault::Malformed(_) => malformed,
-        ReadFault::Chain(_) | ReadFault::Reverted { .. } => Unknown::from(&failure),
+        ReadFault::Chain(_) | ReadFault::Reverted { .. } => UnknownReason::from(&failure),
     })
 }
 
 /// Returns the tokens outside our table, without zero amounts and duplicates.
-fn foreign(network: &'static Network, tokens: Vec<TokenBalance>) -> Vec<Held> {
+fn foreign_tokens(network: &'static Network, tokens: Vec<TokenBalance>) -> Vec<TokenHolding> {
     let mut met: BTreeSet<_> = known_tokens(network).map(|(_kind, token)| token.address).collect();
     let new =
         tokens.into_iter().filter(|token| !token.amount.is_zero() && met.insert(token.address));
-    new.map(|token| Held {
+    new.map(|token| TokenHolding {
         kind: Kind::Foreign,
         symbol: visible(&token.symbol),
         token: Some(token.address),
@@ -164,7 +164,7 @@ mod tests {
         let mut some = holdings(7, [8, 9]);
         some.tokens[0] = Err(ReadFault::Reverted { data: alloy_primitives::Bytes::new() });
         let funds = merge(base(), Ok(some), None);
-        assert_eq!(funds.held[1].amount, Err(Unknown::NotAToken));
+        assert_eq!(funds.held[1].amount, Err(UnknownReason::NotAToken));
         assert_eq!(funds.held[2].amount, Ok(Atoms(U256::from(9))));
         assert_eq!((funds.failure(), funds.has_any_amount()), (None, true));
         assert_eq!((funds.held[1].formatted(), funds.held[1].usd()), (None, None));
@@ -174,9 +174,9 @@ mod tests {
             Holdings { native: Err(down.into()), tokens: vec![Err(ReadFault::Malformed("short"))] };
         let funds = merge(base(), Ok(none), None);
         let why: Vec<_> = funds.held.iter().map(|held| held.amount.unwrap_err()).collect();
-        assert_eq!(why, [Unknown::NoAnswer, Unknown::NotAToken, Unknown::NoAnswer]);
-        assert_eq!((funds.failure(), funds.has_any_amount()), (Some(Unknown::NoAnswer), false));
-        assert_eq!(unknown(base(), Unknown::TooSlow).failure(), Some(Unknown::TooSlow));
+        assert_eq!(why, [UnknownReason::NoAnswer, UnknownReason::NotAToken, UnknownReason::NoAnswer]);
+        assert_eq!((funds.failure(), funds.has_any_amount()), (Some(UnknownReason::NoAnswer), false));
+        assert_eq!(unknown_funds(base(), UnknownReason::TooSlow).failure(), Some(UnknownReason::TooSlow));
     }
 
     #[test]
@@ -202,15 +202,15 @@ mod tests {
 
     #[test]
     fn a_failed_explorer_is_reported_with_and_without_an_answer_of_the_chain() {
-        for known in [Ok(holdings(0, [0, 0])), Err(Unknown::NoAnswer)] {
+        for known in [Ok(holdings(0, [0, 0])), Err(UnknownReason::NoAnswer)] {
             let funds = merge(base(), known, Some(Err(DiscoveryFailure::Failed)));
-            assert_eq!((funds.incomplete, funds.held.len()), (Some(NO_EXPLORER), 3));
+            assert_eq!((funds.incomplete, funds.held.len()), (Some(NO_EXPLORER_ANSWER), 3));
         }
         let found =
             (1..=TOKENS_MAX).map(|n| token(Address::left_padding_from(&n.to_be_bytes()), "T", 1));
-        let funds = merge(base(), Err(Unknown::NoAnswer), Some(Ok(found.collect())));
-        assert_eq!((funds.incomplete, funds.has_any_amount()), (Some(TOO_MANY), true));
-        assert_eq!(funds.failure(), Some(Unknown::NoAnswer));
+        let funds = merge(base(), Err(UnknownReason::NoAnswer), Some(Ok(found.collect())));
+        assert_eq!((funds.incomplete, funds.has_any_amount()), (Some(TOO_MANY_TOKENS), true));
+        assert_eq!(funds.failure(), Some(UnknownReason::NoAnswer));
     }
 
     #[test]
@@ -221,9 +221,9 @@ mod tests {
         };
         assert_eq!(told(quirky, Ok(holdings(0, [0, 0]))), None);
         for known in [holdings(1, [0, 0]), holdings(0, [1, 0]), holdings(0, [0, 1])] {
-            assert_eq!(told(quirky, Ok(known)), Some(NO_EXPLORER));
+            assert_eq!(told(quirky, Ok(known)), Some(NO_EXPLORER_ANSWER));
         }
-        assert_eq!(told(quirky, Err(Unknown::NoAnswer)), Some(NO_EXPLORER));
-        assert_eq!(told(base(), Ok(holdings(0, [0, 0]))), Some(NO_EXPLORER));
+        assert_eq!(told(quirky, Err(UnknownReason::NoAnswer)), Some(NO_EXPLORER_ANSWER));
+        assert_eq!(told(base(), Ok(holdings(0, [0, 0]))), Some(NO_EXPLORER_ANSWER));
     }
 }

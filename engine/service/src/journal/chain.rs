@@ -16,7 +16,7 @@ use super::head::{Hash, Head};
 use super::seal;
 use super::store::{Batch, Reader, Snapshot, Store};
 
-/// Number of entries that [`Journal::read_back`] reads at a time.
+/// Number of entries that [`Journal::read_backwards`] reads at a time.
 const ENTRIES_PER_READ: u64 = 512;
 
 /// Proof that all entries up to the head are on disk.
@@ -47,7 +47,7 @@ pub struct Journal {
     pub(super) pending: Batch,
     /// Records of the pending batch, so that the second of two equal asks in one batch finds the first.
     pub(super) overlay: Vec<Arc<Request>>,
-    pub(super) settled: Vec<Arc<Settlement>>,
+    pub(super) pending_settlements: Vec<Arc<Settlement>>,
 }
 
 impl Journal {
@@ -66,7 +66,7 @@ impl Journal {
             seal_key: None,
             pending: Batch::default(),
             overlay: Vec::new(),
-            settled: Vec::new(),
+            pending_settlements: Vec::new(),
         })
     }
 
@@ -95,7 +95,7 @@ impl Journal {
         sealed: Head,
     ) -> Result<Option<Snapshot>, JournalError> {
         let Some(snapshot) = self.snapshot()? else { return Ok(None) };
-        let tagged = keys.iter().any(|key| seal::snapshot_fits(key, &snapshot));
+        let tagged = keys.iter().any(|key| seal::matches_snapshot_tag(key, &snapshot));
         Ok((tagged && snapshot.head.seq <= sealed.seq).then_some(snapshot))
     }
 
@@ -105,7 +105,7 @@ impl Journal {
     ///
     /// # Errors
     /// An entry whose hash is not the one in the next entry, or a store that cannot be read.
-    pub fn read_back(
+    pub fn read_backwards(
         &self,
         head: Head,
         mut visit: impl FnMut(&[Entry]) -> bool,
@@ -193,7 +193,7 @@ impl Journal {
     pub fn commit(&mut self) -> Result<Committed, JournalError> {
         let mut batch = std::mem::take(&mut self.pending);
         self.overlay.clear();
-        self.settled.clear();
+        self.pending_settlements.clear();
         batch.head = self.head;
         if let (Some(key), Some(snapshot)) = (&self.seal_key, &mut batch.snapshot) {
             snapshot.tag = seal::snapshot_tag(key, snapshot);
@@ -221,7 +221,7 @@ impl Journal {
     /// # Errors
     /// The chain is damaged, or the store cannot be read.
     pub fn remember_from(&mut self, day: u32) -> Result<bool, JournalError> {
-        if day >= self.forgotten()? {
+        if day >= self.forgotten_before_day()? {
             return Ok(false);
         }
         let mut index = Vec::new();
@@ -298,7 +298,7 @@ impl Journal {
             return Ok(SealCheck::Mismatch("the sealed entry is missing".to_owned()));
         };
         let sealed = Head { seq: stored.seq, hash };
-        Ok(if keys.iter().any(|key| seal::fits(key, sealed, &stored)) {
+        Ok(if keys.iter().any(|key| seal::matches_seal(key, sealed, &stored)) {
             SealCheck::Matches(sealed)
         } else {
             SealCheck::Mismatch("the seal does not match the entries".to_owned())

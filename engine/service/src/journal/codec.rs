@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::head::{Hash, Head};
 
 /// Initial capacity in bytes: most records and entries fit without growing.
-pub(super) const RECORD_BYTES: usize = 1024;
+pub(super) const RECORD_CAPACITY_BYTES: usize = 1024;
 
 pub(super) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
@@ -17,7 +17,7 @@ pub(super) fn hash(bytes: &[u8]) -> Hash {
 
 pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
     stored::write_in_oldest_form(|form| {
-        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        let mut bytes = Vec::with_capacity(RECORD_CAPACITY_BYTES);
         bytes.push(form);
         bytes.extend_from_slice(&entry.seq.to_be_bytes());
         bytes.extend_from_slice(&entry.at.0.to_be_bytes());

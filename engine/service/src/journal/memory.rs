@@ -9,9 +9,9 @@ use bursar_domain::payees::{PaymentTotals, Payee};
 use bursar_domain::{Request, Settlement};
 
 use super::head::Head;
-use super::payees::behind;
+use super::payees::behind_error;
 use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest,
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPayee, VisitRequest,
     decode_record, decode_settlement, id_key,
 };
 use super::tables::Tables;
@@ -30,7 +30,7 @@ impl MemoryStore {
 
     /// Returns a separate store with the same contents.
     #[must_use]
-    pub fn copied(&self) -> Self {
+    pub fn deep_copy(&self) -> Self {
         Self { tables: Arc::new(Mutex::new(self.with(|tables| tables.clone()))) }
     }
 
@@ -49,7 +49,7 @@ impl MemoryStore {
     }
 
     /// Replaces the contents with those of another store, like an older file that is copied back.
-    pub fn put_back(&self, older: &Self) {
+    pub fn replace_contents(&self, older: &Self) {
         let tables = older.with(|tables| tables.clone());
         self.with(|ours| *ours = tables);
     }
@@ -69,7 +69,7 @@ impl Store for MemoryStore {
         Ok(self.with(|tables| tables.seal))
     }
 
-    fn forgotten(&self) -> Result<u32, StoreError> {
+    fn forgotten_before_day(&self) -> Result<u32, StoreError> {
         Ok(self.with(|tables| tables.forgotten))
     }
 
@@ -85,7 +85,7 @@ impl Store for MemoryStore {
         Ok(self.with(|tables| tables.entries.get(&seq).cloned()))
     }
 
-    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+    fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
         Ok(self.with(|tables| tables.index.get(key).copied()))
     }
 
@@ -99,7 +99,7 @@ impl Store for MemoryStore {
         bytes.map(|bytes| decode_settlement(&bytes)).transpose()
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         Ok(self.with(|tables| tables.payees.get(payee).copied()))
     }
 
@@ -119,7 +119,7 @@ impl Store for MemoryStore {
 
 impl Reader for MemoryStore {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
-        match self.indexed(&id_key(id))? {
+        match self.entry_of_key(&id_key(id))? {
             Some(seq) => self.record(seq),
             None => Ok(None),
         }
@@ -129,7 +129,7 @@ impl Reader for MemoryStore {
         Store::settlement(self, seq)
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         self.with(|tables| {
             if tables.payees_through != tables.head {
                 return Err(behind());
@@ -138,7 +138,7 @@ impl Reader for MemoryStore {
         })
     }
 
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+    fn payees(&self, visit: &mut VisitPayee<'_>) -> Result<(), StoreError> {
         let rows = self.with(|tables| tables.payees.clone());
         rows.into_iter().for_each(|(payee, paid)| visit(payee, Some(paid)));
         Ok(())
@@ -195,8 +195,8 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.seal()
     }
 
-    fn forgotten(&self) -> Result<u32, StoreError> {
-        self.inner.forgotten()
+    fn forgotten_before_day(&self) -> Result<u32, StoreError> {
+        self.inner.forgotten_before_day()
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
@@ -211,8 +211,8 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.entry(seq)
     }
 
-    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
-        self.inner.indexed(key)
+    fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        self.inner.entry_of_key(key)
     }
 
     fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
@@ -223,8 +223,8 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.settlement(seq)
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
-        self.inner.paid(payee)
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+        self.inner.payee_totals(payee)
     }
 
     fn payees_through(&self) -> Result<Head, StoreError> {

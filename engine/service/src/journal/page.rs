@@ -81,7 +81,7 @@ mod tests {
     use bursar_domain::{Event, Request, Settlement};
 
     use super::*;
-    use crate::journal::{Journal, MemoryStore, Store, StoreError, Visit, VisitPaid, VisitRequest};
+    use crate::journal::{Journal, MemoryStore, Store, StoreError, Visit, VisitPayee, VisitRequest};
 
     const ENTRIES: u64 = 1000;
 
@@ -107,10 +107,10 @@ mod tests {
         fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
             self.0.settlement(seq)
         }
-        fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
-            self.0.paid(payee)
+        fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+            self.0.payee_totals(payee)
         }
-        fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        fn payees(&self, visit: &mut VisitPayee<'_>) -> Result<(), StoreError> {
             self.0.payees(visit)
         }
         fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {

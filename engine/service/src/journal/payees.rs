@@ -33,7 +33,7 @@ impl Journal {
             Slot::Vacant(slot) => {
                 // If all rows are rewritten, the pending batch has every existing row.
                 let before =
-                    if self.pending.payees_replaced { Ok(None) } else { self.store.paid(&payee) };
+                    if self.pending.payees_replaced { Ok(None) } else { self.store.payee_totals(&payee) };
                 match before {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.plus(paid)))),
                     // No decision depends on the rows, so continue. They stay out of date until they are rebuilt.
@@ -105,7 +105,7 @@ pub(crate) fn rows_equal(reader: &dyn Reader, tally: &Tally) -> Result<bool, Sto
     Ok(same && rows == tally.len())
 }
 
-pub(super) fn behind() -> StoreError {
+pub(super) fn behind_error() -> StoreError {
     StoreError::Bug(INDEX_OUT_OF_DATE.to_owned())
 }
 
@@ -120,12 +120,12 @@ pub(super) fn decode_payee(bytes: &[u8]) -> Option<Payee> {
     Some(Payee { chain: ChainId(u64::from_be_bytes(*chain)), address: address.into() })
 }
 
-pub(super) fn encode_paid(paid: &PaymentTotals) -> Vec<u8> {
+pub(super) fn encode_totals(paid: &PaymentTotals) -> Vec<u8> {
     // Plain numbers: encoding cannot fail.
     postcard::to_allocvec(paid).unwrap_or_default()
 }
 
-pub(super) fn decode_paid(bytes: &[u8]) -> Option<PaymentTotals> {
+pub(super) fn decode_totals(bytes: &[u8]) -> Option<PaymentTotals> {
     postcard::from_bytes(bytes).ok()
 }
 
@@ -141,12 +141,12 @@ mod tests {
 
     use super::*;
     use crate::journal::MemoryStore;
-    use crate::journal::sample::authorized;
+    use crate::journal::sample::authorized_request;
 
     /// Approves a payment without a commit.
     fn pay(journal: &mut Journal, second: i64) -> Payee {
         let at = Utc::from_seconds(second);
-        let request = authorized(1, Identity::Hmac { day: 1, digest: [0; 32] }, at);
+        let request = authorized_request(1, Identity::Hmac { day: 1, digest: [0; 32] }, at);
         let Status::Authorized { terms, .. } = request.status.clone() else { unreachable!() };
         let id = request.id;
         let payee = Payee::of(request.ask.payment().unwrap());
@@ -163,7 +163,7 @@ mod tests {
         let mut journal = Journal::open(Box::new(MemoryStore::default())).unwrap();
         let payee = pay(&mut journal, 10);
         pay(&mut journal, 20);
-        assert_eq!(journal.reader().paid(&payee).unwrap(), None, "nothing is on disk yet");
+        assert_eq!(journal.reader().payee_totals(&payee).unwrap(), None, "nothing is on disk yet");
         journal.commit().unwrap();
         let paid = |times, last| PaymentTotals {
             times,
@@ -172,10 +172,10 @@ mod tests {
             last: Utc::from_seconds(last),
             usd: Usd(3 * times),
         };
-        assert_eq!(journal.reader().paid(&payee).unwrap(), Some(paid(2, 20)));
+        assert_eq!(journal.reader().payee_totals(&payee).unwrap(), Some(paid(2, 20)));
         pay(&mut journal, 30);
         journal.commit().unwrap();
-        assert_eq!(journal.reader().paid(&payee).unwrap(), Some(paid(3, 30)));
+        assert_eq!(journal.reader().payee_totals(&payee).unwrap(), Some(paid(3, 30)));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((key.len(), decode_payee(&key)), (28, Some(payee)));
         assert_eq!((decode_payee(&key[1..]), decode_payee(&[])), (None, None));
         let paid = PaymentTotals { times: 1, approved: 0, first: Utc(-2), last: Utc(3), usd: Usd(4) };
-        assert_eq!(decode_paid(&encode_paid(&paid)), Some(paid));
-        assert_eq!(decode_paid(&[0xff]), None);
+        assert_eq!(decode_totals(&encode_totals(&paid)), Some(paid));
+        assert_eq!(decode_totals(&[0xff]), None);
     }
 }

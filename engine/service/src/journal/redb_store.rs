@@ -9,7 +9,7 @@ mod batches;
 mod closed;
 mod files;
 mod history;
-mod levels;
+mod layered_reader;
 mod payees;
 
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use redb::{Database, ReadableDatabase};
 pub use self::closed::check_closed_journal;
 pub use self::files::create_owner_only;
 use self::files::{TrackedFile, check_regular, copy_owner_only};
-use self::history::{Load, history_path};
-use self::levels::LayeredReader;
+use self::history::{CheckpointRows, history_path};
+use self::layered_reader::LayeredReader;
 use super::head::Head;
 use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
@@ -55,15 +55,15 @@ impl Checkpoints {
 /// A journal in two redb files.
 #[derive(Debug)]
 pub struct RedbStore {
-    short: Database,
-    levels: Arc<LayeredReader>,
+    short_file: Database,
+    layers: Arc<LayeredReader>,
     checkpoints: Checkpoints,
     /// Number of the last commit.
-    number: u64,
+    last_commit: u64,
     /// Number of the last commit that the history has.
-    checkpointed: u64,
+    checkpointed_commit: u64,
     /// Number of the last commit that was deleted from the short file.
-    dropped: u64,
+    dropped_commit: u64,
     /// The checkpoint in flight.
     checkpoint: Option<JoinHandle<Result<(), StoreError>>>,
     /// Whether a checkpoint has failed, so that nothing more is committed.
@@ -81,8 +81,8 @@ pub struct RedbStore {
 /// Whether a copy of the history is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopyState {
-    No,
-    Yes,
+    Idle,
+    InProgress,
     /// The history changed during the copy.
     Invalid,
 }
@@ -146,24 +146,24 @@ impl RedbStore {
         let number = batches::load(&read, checkpointed, &mut tables)?;
         drop(read);
         Ok(Self {
-            short,
-            levels: Arc::new(LayeredReader::new(tables, long.map(Arc::new))),
+            short_file: short,
+            layers: Arc::new(LayeredReader::new(tables, long.map(Arc::new))),
             checkpoints: Checkpoints::PRODUCTION,
-            number,
-            checkpointed,
-            dropped: 0,
+            last_commit: number,
+            checkpointed_commit: checkpointed,
+            dropped_commit: 0,
             checkpoint: None,
             checkpoint_failed: false,
             checkpoint_through: 0,
             history_path: None,
             files: Vec::new(),
-            copying: CopyState::No,
+            copying: CopyState::Idle,
             failpoints,
         })
     }
 
     fn history(&mut self) -> Result<Arc<Database>, StoreError> {
-        if let Some(known) = &self.levels.read().history {
+        if let Some(known) = &self.layers.read().history {
             return Ok(Arc::clone(known));
         }
         let path = self
@@ -172,7 +172,7 @@ impl RedbStore {
             .ok_or_else(|| StoreError::Bug("a journal in memory has no history file".to_owned()))?;
         let made = Arc::new(history::create(path, &*self.failpoints)?);
         self.files.push(TrackedFile::of(path)?);
-        self.levels.write().history = Some(Arc::clone(&made));
+        self.layers.write().history = Some(Arc::clone(&made));
         Ok(made)
     }
 
@@ -196,26 +196,26 @@ impl RedbStore {
     fn finish_checkpoint(&mut self, ended: Result<(), StoreError>) -> Result<(), StoreError> {
         self.checkpoint_failed |= ended.is_err();
         ended?;
-        let mut layers = self.levels.write();
+        let mut layers = self.layers.write();
         layers.frozen = None;
         layers.checkpoints_done = layers.checkpoints_done.saturating_add(1);
-        self.checkpointed = self.checkpoint_through;
+        self.checkpointed_commit = self.checkpoint_through;
         Ok(())
     }
 
     /// Freezes the rows since the last checkpoint as the load of the next checkpoint.
     fn freeze(&mut self) -> Arc<Tables> {
-        let mut layers = self.levels.write();
-        let next = layers.active.following();
+        let mut layers = self.layers.write();
+        let next = layers.active.empty_successor();
         let load = Arc::new(std::mem::replace(&mut layers.active, next));
         layers.frozen = Some(Arc::clone(&load));
-        self.checkpoint_through = self.number;
+        self.checkpoint_through = self.last_commit;
         load
     }
 
     /// Marks a copy in progress as failed, because the history is about to change.
     fn invalidate_copy(&mut self) {
-        if self.copying == CopyState::Yes {
+        if self.copying == CopyState::InProgress {
             self.copying = CopyState::Invalid;
         }
     }
@@ -223,8 +223,8 @@ impl RedbStore {
     /// Starts a checkpoint once enough rows have accumulated. If another checkpoint is in flight, this waits for its
     /// end at twice the size, and then starts the next one.
     fn start_checkpoint(&mut self) -> Result<(), StoreError> {
-        let bytes = self.levels.read().active.bytes;
-        let factor = if self.copying == CopyState::Yes { COPY_FACTOR } else { 1 };
+        let bytes = self.layers.read().active.bytes;
+        let factor = if self.copying == CopyState::InProgress { COPY_FACTOR } else { 1 };
         if bytes < self.checkpoints.after_bytes.saturating_mul(factor) {
             return Ok(());
         }
@@ -239,9 +239,9 @@ impl RedbStore {
             return self.checkpoint_now(None);
         }
         let (db, failpoints) = (self.history()?, Arc::clone(&self.failpoints));
-        let (tables, through) = (self.freeze(), self.number);
+        let (tables, through) = (self.freeze(), self.last_commit);
         let work = move || {
-            let load = Load { tables: &tables, through, payees: None };
+            let load = CheckpointRows { tables: &tables, through, payees: None };
             history::checkpoint(&db, &load, &*failpoints)
         };
         let thread = std::thread::Builder::new().name("journal-history".to_owned());
@@ -255,7 +255,7 @@ impl RedbStore {
         self.join_checkpoint(true)?;
         let db = self.history()?;
         let tables = self.freeze();
-        let load = Load { tables: &tables, through: self.number, payees };
+        let load = CheckpointRows { tables: &tables, through: self.last_commit, payees };
         let ended = history::checkpoint(&db, &load, &*self.failpoints);
         self.finish_checkpoint(ended)
     }
@@ -271,47 +271,47 @@ impl Drop for RedbStore {
 
 impl Store for RedbStore {
     fn head(&self) -> Result<Head, StoreError> {
-        Ok(self.levels.read().active.head)
+        Ok(self.layers.read().active.head)
     }
 
     fn seal(&self) -> Result<Option<Seal>, StoreError> {
-        Ok(self.levels.read().active.seal)
+        Ok(self.layers.read().active.seal)
     }
 
-    fn forgotten(&self) -> Result<u32, StoreError> {
-        Ok(self.levels.read().active.forgotten)
+    fn forgotten_before_day(&self) -> Result<u32, StoreError> {
+        Ok(self.layers.read().active.forgotten)
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
-        self.levels.snapshot()
+        self.layers.snapshot()
     }
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        self.levels.read_after(seq, visit)
+        self.layers.read_after(seq, visit)
     }
 
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
-        self.levels.entry(seq)
+        self.layers.entry(seq)
     }
 
-    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
-        self.levels.indexed(key)
+    fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        self.layers.entry_of_key(key)
     }
 
     fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
-        self.levels.record(seq)
+        self.layers.record(seq)
     }
 
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
-        self.levels.settlement(seq)
+        self.layers.settlement(seq)
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
-        self.levels.row_of(payee)
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+        self.layers.row_of(payee)
     }
 
     fn payees_through(&self) -> Result<Head, StoreError> {
-        Ok(self.levels.read().active.payees_through)
+        Ok(self.layers.read().active.payees_through)
     }
 
     fn commit(&mut self, mut batch: Batch) -> Result<(), StoreError> {
@@ -326,22 +326,22 @@ impl Store for RedbStore {
             // One row per payee is too many for the short file.
             self.checkpoint_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
         }
-        let number = self.number.saturating_add(1);
-        let dropped = (self.checkpointed > self.dropped).then_some(self.checkpointed);
-        batches::append(&self.short, number, &batch, dropped, &*self.failpoints)?;
-        self.number = number;
-        self.dropped = self.checkpointed;
+        let number = self.last_commit.saturating_add(1);
+        let dropped = (self.checkpointed_commit > self.dropped_commit).then_some(self.checkpointed_commit);
+        batches::append(&self.short_file, number, &batch, dropped, &*self.failpoints)?;
+        self.last_commit = number;
+        self.dropped_commit = self.checkpointed_commit;
         // A commit to a file that was moved or deleted is lost at the next start.
         for file in &self.files {
             file.check()?;
         }
-        self.levels.write().active.apply(batch);
+        self.layers.write().active.apply(batch);
         self.failpoints.hit("journal.after_commit")?;
         self.start_checkpoint()
     }
 
     fn reader(&self) -> Arc<dyn Reader> {
-        Arc::clone(&self.levels) as Arc<dyn Reader>
+        Arc::clone(&self.layers) as Arc<dyn Reader>
     }
 
     fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
@@ -350,15 +350,15 @@ impl Store for RedbStore {
             .history_path
             .as_ref()
             .ok_or_else(|| StoreError::Bug("a journal in memory cannot be copied".to_owned()))?;
-        let history = self.levels.read().history.is_some().then(|| path.clone());
-        self.copying = CopyState::Yes;
+        let history = self.layers.read().history.is_some().then(|| path.clone());
+        self.copying = CopyState::InProgress;
         Ok(history)
     }
 
     fn end_copy(&mut self, to: Option<&Path>) -> Result<(), StoreError> {
-        let copying = std::mem::replace(&mut self.copying, CopyState::No);
+        let copying = std::mem::replace(&mut self.copying, CopyState::Idle);
         let Some(to) = to else { return Ok(()) };
-        if copying != CopyState::Yes {
+        if copying != CopyState::InProgress {
             return Err(StoreError::Io(
                 "a checkpoint changed the history during the copy: try again".to_owned(),
             ));

@@ -37,7 +37,7 @@ impl Journal {
     ///
     /// # Errors
     /// The earlier record cannot be read, or the new one cannot be encoded.
-    pub fn note(
+    pub fn record_request(
         &mut self,
         request: &Arc<Request>,
         new: bool,
@@ -72,11 +72,11 @@ impl Journal {
     ///
     /// # Errors
     /// The settlement cannot be encoded.
-    pub fn note_settlement(&mut self, settlement: &Arc<Settlement>) -> Result<(), JournalError> {
+    pub fn record_settlement(&mut self, settlement: &Arc<Settlement>) -> Result<(), JournalError> {
         let bytes = self.encode(&**settlement)?;
         self.pending.settlements.push((settlement.request_seq, bytes));
-        self.settled.retain(|known| known.id != settlement.id);
-        self.settled.push(Arc::clone(settlement));
+        self.pending_settlements.retain(|known| known.id != settlement.id);
+        self.pending_settlements.push(Arc::clone(settlement));
         Ok(())
     }
 
@@ -97,8 +97,8 @@ impl Journal {
         else {
             return Ok(());
         };
-        if self.indexed(&own)?.is_none() {
-            let before = self.indexed(&newest)?.unwrap_or(seq);
+        if self.entry_of_key(&own)?.is_none() {
+            let before = self.entry_of_key(&newest)?.unwrap_or(seq);
             self.pending.index.extend([(own, before), (newest, seq)]);
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Journal {
         let Some(request) = self.request(settlement.request_seq)? else { return Ok(false) };
         for key in [None, Some(request.seq)] {
             let Some(key) = settled_key(&request.identity, key) else { return Ok(true) };
-            if self.indexed(&key)?.is_none() {
+            if self.entry_of_key(&key)?.is_none() {
                 return Ok(false);
             }
         }
@@ -131,11 +131,11 @@ impl Journal {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn answered(&self, identity: &Identity) -> Result<Option<Stage>, JournalError> {
+    pub fn report_stage(&self, identity: &Identity) -> Result<Option<Stage>, JournalError> {
         if matches!(identity, Identity::Bearer { .. }) {
             return Ok(None);
         }
-        let Some(seq) = self.indexed(&identity.index_key())? else { return Ok(None) };
+        let Some(seq) = self.entry_of_key(&identity.index_key())? else { return Ok(None) };
         let pending = self.pending.entries.iter().find(|(known, _bytes)| *known == seq);
         let bytes = match pending {
             Some((_seq, bytes)) => Some(bytes.clone()),
@@ -152,7 +152,7 @@ impl Journal {
     /// # Errors
     /// The store cannot be read.
     pub fn settlement(&self, request: &Request) -> Result<Option<Settlement>, JournalError> {
-        match self.settled.iter().find(|known| known.id == request.id) {
+        match self.pending_settlements.iter().find(|known| known.id == request.id) {
             Some(known) => Ok(Some((**known).clone())),
             None => Ok(self.store.settlement(request.seq)?),
         }
@@ -169,7 +169,7 @@ impl Journal {
             None => None,
         };
         let paid = match &same {
-            Some(same) => self.paid(same)?,
+            Some(same) => self.settled_payment(same)?,
             None => None,
         };
         Ok(Prior { newest: same, settled_payment: paid, last_with_key: claimed })
@@ -177,7 +177,7 @@ impl Journal {
 
     /// Returns a settled payment of an ask: `same` if it is settled, else the payment that was reported as settled
     /// last.
-    fn paid(&self, same: &Request) -> Result<Option<Request>, JournalError> {
+    fn settled_payment(&self, same: &Request) -> Result<Option<Request>, JournalError> {
         let is_paid = |request: &Request| -> Result<bool, JournalError> {
             let signed = matches!(request.status, Status::Authorized { .. });
             let settlement = if signed { self.settlement(request)? } else { None };
@@ -189,7 +189,7 @@ impl Journal {
         let mut at = None;
         let mut seen = BTreeSet::new();
         while let Some(key) = settled_key(&same.identity, at)
-            && let Some(next) = self.indexed(&key)?.filter(|next| Some(*next) != at)
+            && let Some(next) = self.entry_of_key(&key)?.filter(|next| Some(*next) != at)
         {
             if !seen.insert(next) {
                 let reason = "the index of the payments of one ask is circular".to_owned();
@@ -211,7 +211,7 @@ impl Journal {
     /// The store cannot be read.
     pub fn is_forgotten(&self, identity: &Identity) -> Result<bool, JournalError> {
         match identity {
-            Identity::Hmac { day, .. } => Ok(*day < self.forgotten()?),
+            Identity::Hmac { day, .. } => Ok(*day < self.forgotten_before_day()?),
             Identity::Bearer { .. } => Ok(false),
         }
     }
@@ -220,23 +220,23 @@ impl Journal {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn knows(&self, identity: &Identity, seq: u64) -> Result<bool, JournalError> {
+    pub fn is_indexed(&self, identity: &Identity, seq: u64) -> Result<bool, JournalError> {
         Ok(self.find(&identity.index_key())?.is_some_and(|found| found.seq >= seq))
     }
 
     /// Returns the request that an index key leads to, including pending changes.
     fn find(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
-        match self.indexed(key)? {
+        match self.entry_of_key(key)? {
             Some(seq) => self.request(seq),
             None => Ok(None),
         }
     }
 
-    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, JournalError> {
+    fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, JournalError> {
         let pending = self.pending.index.iter().rev().find(|(known, _seq)| known == key);
         match pending {
             Some((_key, seq)) => Ok(Some(*seq)),
-            None => Ok(self.store.indexed(key)?),
+            None => Ok(self.store.entry_of_key(key)?),
         }
     }
 
@@ -254,8 +254,8 @@ impl Journal {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn forgotten(&self) -> Result<u32, JournalError> {
-        Ok(self.store.forgotten()?)
+    pub fn forgotten_before_day(&self) -> Result<u32, JournalError> {
+        Ok(self.store.forgotten_before_day()?)
     }
 
     /// Returns the record of a request, open or finished.
@@ -278,13 +278,13 @@ mod tests {
 
     use super::*;
     use crate::journal::MemoryStore;
-    use crate::journal::sample::authorized;
+    use crate::journal::sample::authorized_request;
 
     fn bearer(content: u8) -> Identity {
         Identity::Bearer { digest: [content; 32], key: None }
     }
 
-    /// A journal that [`ReopenedJournal::paid`] commits and opens again on the same store.
+    /// A journal that [`ReopenedJournal::settled_payment`] commits and opens again on the same store.
     struct ReopenedJournal {
         store: MemoryStore,
         journal: Journal,
@@ -296,28 +296,28 @@ mod tests {
             Self { journal: Journal::open(Box::new(store.clone())).unwrap(), store }
         }
 
-        fn asked(&mut self, request: &Request) {
+        fn record_ask(&mut self, request: &Request) {
             // Fill the gap with any entries: these tests do not read them.
             while self.journal.head().seq < request.seq {
                 self.journal.append(Event::JournalAccepted, Utc(0)).unwrap();
             }
-            self.journal.note(&Arc::new(request.clone()), true).unwrap();
+            self.journal.record_request(&Arc::new(request.clone()), true).unwrap();
         }
 
-        fn reported(&mut self, request: &Request, stage: Stage) -> Settlement {
+        fn record_report(&mut self, request: &Request, stage: Stage) -> Settlement {
             let settlement = Settlement { stage, ..Settlement::of(request).unwrap() };
-            self.journal.note_settlement(&Arc::new(settlement.clone())).unwrap();
+            self.journal.record_settlement(&Arc::new(settlement.clone())).unwrap();
             self.journal.index_settled(&settlement).unwrap();
             settlement
         }
 
-        fn reverted(&mut self, settlement: &Settlement) {
+        fn record_revert(&mut self, settlement: &Settlement) {
             let next = settlement.after_check(&Check::Reverted { block: 1 });
-            self.journal.note_settlement(&Arc::new(next)).unwrap();
+            self.journal.record_settlement(&Arc::new(next)).unwrap();
         }
 
         /// Returns the entry of the payment that settled an ask. It must be the same before and after the commit.
-        fn paid(&mut self, content: u8) -> Option<u64> {
+        fn settled_entry(&mut self, content: u8) -> Option<u64> {
             let paid = |journal: &Journal| {
                 let prior = journal.prior(&bearer(content)).unwrap();
                 prior.settled_payment.map(|request| request.seq)
@@ -330,41 +330,41 @@ mod tests {
         }
     }
 
-    fn refused(seq: u64, content: u8) -> Request {
+    fn refused_request(seq: u64, content: u8) -> Request {
         let status =
             Status::Refused { refusal: Code::LimitReached.into(), at: Utc(0), was_held: false };
-        Request { status, ..authorized(seq, bearer(content), Utc(0)) }
+        Request { status, ..authorized_request(seq, bearer(content), Utc(0)) }
     }
 
     #[test]
     fn an_ask_leads_to_the_payments_that_settled_it_until_all_are_reverted() {
         let mut kept = ReopenedJournal::new();
         let payments: Vec<Request> =
-            (1..=3).map(|seq| authorized(seq, bearer(7), Utc(0))).collect();
-        payments.iter().for_each(|payment| kept.asked(payment));
-        kept.asked(&refused(4, 7));
-        assert_eq!(kept.paid(7), None);
+            (1..=3).map(|seq| authorized_request(seq, bearer(7), Utc(0))).collect();
+        payments.iter().for_each(|payment| kept.record_ask(payment));
+        kept.record_ask(&refused_request(4, 7));
+        assert_eq!(kept.settled_entry(7), None);
         let settled: Vec<Settlement> =
-            payments.iter().map(|payment| kept.reported(payment, Stage::Settled)).collect();
-        assert_eq!(kept.paid(7), Some(3));
+            payments.iter().map(|payment| kept.record_report(payment, Stage::Settled)).collect();
+        assert_eq!(kept.settled_entry(7), Some(3));
         // A repeated report does not change the order.
-        kept.reported(&payments[0], Stage::Settled);
-        assert_eq!(kept.paid(7), Some(3));
+        kept.record_report(&payments[0], Stage::Settled);
+        assert_eq!(kept.settled_entry(7), Some(3));
         for (reverted, left) in [(1, Some(3)), (2, Some(1)), (0, None)] {
-            kept.reverted(&settled[reverted]);
-            assert_eq!(kept.paid(7), left);
+            kept.record_revert(&settled[reverted]);
+            assert_eq!(kept.settled_entry(7), left);
         }
     }
 
     #[test]
     fn an_index_with_a_cycle_is_reported_as_damaged() {
         let mut kept = ReopenedJournal::new();
-        let payments = [1, 2].map(|seq| authorized(seq, bearer(7), Utc(0)));
-        payments.iter().for_each(|payment| kept.asked(payment));
-        kept.asked(&refused(3, 7));
-        let settled = payments.each_ref().map(|payment| kept.reported(payment, Stage::Settled));
-        settled.iter().for_each(|settlement| kept.reverted(settlement));
-        assert_eq!(kept.paid(7), None);
+        let payments = [1, 2].map(|seq| authorized_request(seq, bearer(7), Utc(0)));
+        payments.iter().for_each(|payment| kept.record_ask(payment));
+        kept.record_ask(&refused_request(3, 7));
+        let settled = payments.each_ref().map(|payment| kept.record_report(payment, Stage::Settled));
+        settled.iter().for_each(|settlement| kept.record_revert(settlement));
+        assert_eq!(kept.settled_entry(7), None);
         let first = settled_key(&bearer(7), Some(1)).unwrap();
         kept.journal.pending.index.push((first, 2));
         let error = kept.journal.prior(&bearer(7)).unwrap_err();
@@ -375,29 +375,29 @@ mod tests {
     fn only_a_payment_reported_as_settled_settles_its_ask_and_no_other() {
         let mut kept = ReopenedJournal::new();
         let payments =
-            [7, 8].map(|content| authorized(u64::from(content), bearer(content), Utc(0)));
-        payments.iter().for_each(|payment| kept.asked(payment));
-        kept.asked(&refused(9, 7));
-        kept.asked(&refused(10, 8));
-        let submitted = kept.reported(&payments[0], Stage::Submitted);
+            [7, 8].map(|content| authorized_request(u64::from(content), bearer(content), Utc(0)));
+        payments.iter().for_each(|payment| kept.record_ask(payment));
+        kept.record_ask(&refused_request(9, 7));
+        kept.record_ask(&refused_request(10, 8));
+        let submitted = kept.record_report(&payments[0], Stage::Submitted);
         assert_eq!(
-            (kept.paid(7), kept.journal.is_settled_indexed(&submitted).unwrap()),
+            (kept.settled_entry(7), kept.journal.is_settled_indexed(&submitted).unwrap()),
             (None, false)
         );
-        let settled = kept.reported(&payments[1], Stage::Settled);
+        let settled = kept.record_report(&payments[1], Stage::Settled);
         assert!(kept.journal.is_settled_indexed(&settled).unwrap());
-        assert_eq!((kept.paid(7), kept.paid(8)), (None, Some(8)));
+        assert_eq!((kept.settled_entry(7), kept.settled_entry(8)), (None, Some(8)));
         assert!(kept.journal.is_settled_indexed(&settled).unwrap());
     }
 
     #[test]
     fn a_repeated_report_is_answered_from_its_own_entry() {
         let mut kept = ReopenedJournal::new();
-        let payment = authorized(1, bearer(7), Utc(0));
-        kept.asked(&payment);
+        let payment = authorized_request(1, bearer(7), Utc(0));
+        kept.record_ask(&payment);
         let report = |digest: u8| Identity::Hmac { day: 1, digest: [digest; 32] };
         for (digest, stage) in [(1, Stage::Submitted), (2, Stage::Settled)] {
-            let settlement = Box::new(kept.reported(&payment, stage));
+            let settlement = Box::new(kept.record_report(&payment, stage));
             let event = Event::SettlementReported { settlement, identity: report(digest) };
             kept.journal.append(event, Utc(0)).unwrap();
             kept.journal.index_report(&report(digest));
@@ -407,11 +407,11 @@ mod tests {
         kept.journal.index_report(&report(3));
         let answered = |journal: &Journal| {
             let reports = [report(1), report(2), report(3), report(4), bearer(7)];
-            reports.map(|identity| journal.answered(&identity).unwrap())
+            reports.map(|identity| journal.report_stage(&identity).unwrap())
         };
         let expected = [Some(Stage::Submitted), Some(Stage::Settled), None, None, None];
         assert_eq!(answered(&kept.journal), expected);
-        kept.paid(7);
+        kept.settled_entry(7);
         assert_eq!(answered(&kept.journal), expected, "from the disk");
     }
 }

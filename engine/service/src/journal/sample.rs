@@ -13,7 +13,7 @@ use bursar_x402::Echo;
 use bursar_x402::authorization::Authorization;
 
 /// Returns a payment of 3 micro-USD that the operator approved, with a request created by entry `seq`.
-pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
+pub(super) fn authorized_request(seq: u64, identity: Identity, at: Utc) -> Request {
     let coin = NETWORKS[0].stablecoin.address;
     let terms = Authorization {
         from: coin,

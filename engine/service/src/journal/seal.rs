@@ -26,7 +26,7 @@ pub(super) fn seal(key: &[u8; 32], head: Head) -> Seal {
     Seal { seq: head.seq, tag }
 }
 
-pub(super) fn fits(key: &[u8; 32], head: Head, stored: &Seal) -> bool {
+pub(super) fn matches_seal(key: &[u8; 32], head: Head, stored: &Seal) -> bool {
     stored.seq == head.seq
         && of_head(key, head).is_some_and(|mac| mac.verify_slice(&stored.tag).is_ok())
 }
@@ -35,7 +35,7 @@ pub(super) fn snapshot_tag(key: &[u8; 32], snapshot: &Snapshot) -> Option<[u8; 3
     of_snapshot(key, snapshot).map(|mac| mac.finalize().into_bytes().into())
 }
 
-pub(super) fn snapshot_fits(key: &[u8; 32], snapshot: &Snapshot) -> bool {
+pub(super) fn matches_snapshot_tag(key: &[u8; 32], snapshot: &Snapshot) -> bool {
     snapshot.tag.is_some_and(|tag| {
         of_snapshot(key, snapshot).is_some_and(|mac| mac.verify_slice(&tag).is_ok())
     })

@@ -10,7 +10,7 @@ use bursar_domain::payees::{PaymentTotals, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 use serde::{Deserialize, Serialize};
 
-use super::codec::{self, RECORD_BYTES};
+use super::codec::{self, RECORD_CAPACITY_BYTES};
 use super::head::Head;
 
 pub use bursar_rows::StoreError;
@@ -111,7 +111,7 @@ pub type Visit<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 pub type VisitRequest<'a> = dyn FnMut(Request) -> bool + 'a;
 
 /// Visits one payee row; `None` if it is damaged.
-pub type VisitPaid<'a> = dyn FnMut(Payee, Option<PaymentTotals>) + 'a;
+pub type VisitPayee<'a> = dyn FnMut(Payee, Option<PaymentTotals>) + 'a;
 
 /// The durable side of the journal.
 pub trait Store: Send + fmt::Debug {
@@ -126,15 +126,15 @@ pub trait Store: Send + fmt::Debug {
     /// The bytes of an entry.
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError>;
     /// The day before which signed asks and reports were forgotten; 0 if none were.
-    fn forgotten(&self) -> Result<u32, StoreError>;
+    fn forgotten_before_day(&self) -> Result<u32, StoreError>;
     /// The entry that an index key leads to.
-    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError>;
+    fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, StoreError>;
     /// The current record of the request that an entry created.
     fn record(&self, seq: u64) -> Result<Option<Request>, StoreError>;
     /// The settlement of the request that an entry created.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// The payments to a payee; `None` also if the row is damaged.
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError>;
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError>;
     /// The newest entry that the payee rows include. A commit directly after this entry, with complete payee rows,
     /// advances it to the new head. After any other commit it stays behind until the rows are rebuilt.
     fn payees_through(&self) -> Result<Head, StoreError>;
@@ -171,9 +171,9 @@ pub trait Reader: Send + Sync + fmt::Debug {
     /// The settlement of the request that an entry created.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// The payments to a payee. Also fails while the rows are behind the head.
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError>;
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError>;
     /// Visits all payee rows, in any order.
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError>;
+    fn payees(&self, visit: &mut VisitPayee<'_>) -> Result<(), StoreError>;
     /// Visits the requests, newest first; `false` stops.
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError>;
     /// The latest `limit` requests, newest first.
@@ -227,7 +227,7 @@ pub(super) fn id_key(id: RequestId) -> Vec<u8> {
 /// The reason why it cannot be encoded.
 pub(super) fn encode_record<T: Serialize>(record: &T) -> Result<Vec<u8>, String> {
     stored::write_in_oldest_form(|form| {
-        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        let mut bytes = Vec::with_capacity(RECORD_CAPACITY_BYTES);
         // A record of the oldest form has no mark: it begins with the length of its id.
         if form > stored::OLDEST_READABLE_FORM {
             bytes.extend([FORM_FOLLOWS, form]);

@@ -32,7 +32,7 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Returns empty tables at the same head.
-    pub(super) fn following(&self) -> Self {
+    pub(super) fn empty_successor(&self) -> Self {
         let Self { payees_through, head, seal, forgotten, .. } = *self;
         Self { payees_through, head, seal, forgotten, ..Self::default() }
     }
@@ -73,7 +73,7 @@ impl Tables {
     }
 
     /// Looks up an index key; `None` if the answer is not in these tables.
-    pub(super) fn indexed(&self, key: &[u8]) -> Option<IndexHit> {
+    pub(super) fn entry_of_key(&self, key: &[u8]) -> Option<IndexHit> {
         match self.index.get(key) {
             Some(seq) => Some(IndexHit::Entry(*seq)),
             None => signed_before(self.forgotten).contains(key).then_some(IndexHit::Forgotten),

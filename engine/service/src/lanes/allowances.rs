@@ -29,18 +29,18 @@ impl Allowance {
 /// The allowances of one address on one network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowances {
-    pub found: Vec<Allowance>,
+    pub allowances: Vec<Allowance>,
     /// The number of allowances that were read.
-    pub read: usize,
+    pub read_count: usize,
     /// Tokens that gave no valid answer.
     pub unreadable: Vec<Address>,
 }
 
 impl Allowances {
     pub(super) fn add(&mut self, allowance: Allowance) {
-        self.read = self.read.saturating_add(1);
+        self.read_count = self.read_count.saturating_add(1);
         if !allowance.amount.is_zero() {
-            self.found.push(allowance);
+            self.allowances.push(allowance);
         }
     }
 }

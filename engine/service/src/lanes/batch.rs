@@ -36,7 +36,7 @@ impl Batch {
             return Ok(Answers(Vec::new()));
         }
         let answers = call_many(chain, &self.0, BlockTag::Latest).await;
-        answers.map(Answers).map_err(|_fault| unavailable())
+        answers.map(Answers).map_err(|_fault| chain_unavailable())
     }
 
     /// Makes the reads at a given block. Their number is not limited, because several calls can read the same block.
@@ -48,13 +48,13 @@ impl Batch {
         let calls = self.0.chunks(READS_MAX).map(|reads| call_many(chain, reads, block));
         let mut all = Vec::with_capacity(self.0.len());
         for answers in futures::future::join_all(calls).await {
-            all.extend(answers.map_err(|_fault| unavailable())?);
+            all.extend(answers.map_err(|_fault| chain_unavailable())?);
         }
         Ok(Answers(all))
     }
 }
 
-pub(super) fn unavailable() -> Refusal {
+pub(super) fn chain_unavailable() -> Refusal {
     Refusal::new(Code::ChainUnavailable)
 }
 
@@ -67,12 +67,12 @@ impl Answers {
     }
 
     pub(super) fn bytes(&self, at: usize) -> Result<&Bytes, Refusal> {
-        self.get(at).and_then(|answer| answer.as_ref().ok()).ok_or_else(unavailable)
+        self.get(at).and_then(|answer| answer.as_ref().ok()).ok_or_else(chain_unavailable)
     }
 
     pub(super) fn number(&self, at: usize) -> Result<U256, Refusal> {
         let word = self.bytes(at)?;
-        if word.len() == 32 { Ok(U256::from_be_slice(word)) } else { Err(unavailable()) }
+        if word.len() == 32 { Ok(U256::from_be_slice(word)) } else { Err(chain_unavailable()) }
     }
 
     /// Returns an answer as a boolean; `None` if the answer is not a valid boolean.
@@ -87,6 +87,6 @@ impl Answers {
 
     /// Returns a time in Unix seconds.
     pub(super) fn time(&self, at: usize) -> Result<u64, Refusal> {
-        u64::try_from(self.number(at)?).map_err(|_absurd| unavailable())
+        u64::try_from(self.number(at)?).map_err(|_absurd| chain_unavailable())
     }
 }

@@ -19,7 +19,7 @@ use bursar_submit::fees::{self, FeeFacts};
 use bursar_submit::{Call, Fees};
 use bursar_uniswap::Permit;
 
-use super::batch::unavailable;
+use super::batch::chain_unavailable;
 
 /// The gas limit of an approval in a rehearsal. The executed step gets a limit from the gas that the rehearsal used.
 pub(super) const APPROVAL_GAS: u64 = 300_000;

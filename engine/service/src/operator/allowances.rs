@@ -46,12 +46,12 @@ pub(super) async fn run(
                         continue;
                     }
                 };
-                read = read.saturating_add(all.read);
+                read = read.saturating_add(all.read_count);
                 for token in all.unreadable {
                     let reason = format!("the token {token} gives no valid answer");
                     add_once(&mut unread, missing(known, network, reason));
                 }
-                for allowance in all.found {
+                for allowance in all.allowances {
                     let token = tokens.describe(engine, network, allowance.token).await;
                     let known = Arc::clone(known);
                     found.push(RevocableAllowance { known, network, allowance, token });

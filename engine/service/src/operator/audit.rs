@@ -80,8 +80,8 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
     let answer = Answer::Audit(AuditAnswer {
         entries: head.seq,
         head: hash_hex(&head.hash),
-        sealed: engine.vault.is_unlocked() && view.untrusted.is_none(),
-        untrusted: view.untrusted.clone(),
+        sealed: engine.vault.is_unlocked() && view.untrusted_reason.is_none(),
+        untrusted: view.untrusted_reason.clone(),
     });
     let mut done = Done::from(answer);
     if !payees_known {

@@ -17,7 +17,7 @@ use futures::stream;
 use super::support::{Done, balance_error, lookup};
 use crate::config::Config;
 use crate::context::EngineContext;
-use crate::funds::{Held, NetworkFunds};
+use crate::funds::{TokenHolding, NetworkFunds};
 
 /// Addresses that are looked up concurrently. Public nodes limit the rate of requests.
 const CONCURRENT_ADDRESSES_MAX: usize = 8;
@@ -122,7 +122,7 @@ fn network(on: &NetworkFunds, config: &Config, room: &mut usize) -> NetworkHoldi
     }
 }
 
-fn balance(held: &Held, network: &Network, config: &Config) -> BalanceAnswer {
+fn balance(held: &TokenHolding, network: &Network, config: &Config) -> BalanceAnswer {
     let unread = held.amount.err().map(|why| balance_error::reason(why, network, config));
     BalanceAnswer {
         symbol: held.symbol.clone(),

@@ -13,14 +13,14 @@ use bursar_domain::{LaneAsk, PaymentAsk, Request, State, cards};
 use super::support::balance_error;
 use crate::config::Config;
 use crate::context::EngineContext;
-use crate::funds::{AccountKey, CachedBalance, Unknown};
+use crate::funds::{AccountKey, CachedBalance, UnknownReason};
 use crate::journal::Reader;
 
 /// The data that a card shows in addition to the state.
 pub(super) struct CardContext {
     reader: Arc<dyn Reader>,
     config: Arc<Config>,
-    balances: BTreeMap<AccountKey, Result<CachedBalance, Unknown>>,
+    balances: BTreeMap<AccountKey, Result<CachedBalance, UnknownReason>>,
 }
 
 impl CardContext {
@@ -37,7 +37,7 @@ impl CardContext {
         let mut card = cards::card(state, request, moment)?;
         // The card of a trade shows its own prices.
         let LaneAsk::Payment(payment) = &request.ask else { return Some(card) };
-        match self.reader.paid(&Payee::of(payment)) {
+        match self.reader.payee_totals(&Payee::of(payment)) {
             Ok(paid) => card.paid_before = Some(PaymentTotals::to_card(paid)),
             Err(failure) => card.paid_before_unknown_reason = Some(failure.to_string()),
         }

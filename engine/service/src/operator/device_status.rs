@@ -118,7 +118,7 @@ fn stop(is_open: bool, view: &View, request: &Request) -> Option<QueueStatus> {
     if !is_open {
         return Some(QueueStatus::new("wallet locked", "The wallet is locked: open it."));
     }
-    if view.untrusted.is_some() {
+    if view.untrusted_reason.is_some() {
         let text = "The journal does not match the wallet: see `audit verify`.";
         return Some(QueueStatus::new("journal untrusted", text));
     }
@@ -171,7 +171,7 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
         }
     };
     let QueueStatus { label, state, is_prompting } = place;
-    let may_retry = status.switch_off.values().any(|why| why.refused_for().is_some());
+    let may_retry = status.switch_off.values().any(|why| why.missing_switch().is_some());
     Some(DeviceAnswer { label, state, is_prompting, may_retry, waiting: count })
 }
 

@@ -128,7 +128,7 @@ fn rehearse(
         let message = "--domain needs a domain like api.example.com.";
         return Err(Fault::because(Code::BadInput, message));
     }
-    let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
+    let (moment, trusted) = (engine.core.now(), view.untrusted_reason.is_none());
     let verdict =
         rehearsal::rehearse(&view.state, &record.policy, row, amount, url, &moment, trusted);
     let told = rehearsed(record, row, Lane::Payment, amount, &verdict);
@@ -157,7 +157,7 @@ fn rehearse_trade(
         let message = format!("Trading is not supported on {}.", row.title);
         Fault::because(Code::UnknownNetwork, message)
     })?;
-    let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
+    let (moment, trusted) = (engine.core.now(), view.untrusted_reason.is_none());
     let promised = rehearsal::NO_COMMITMENTS;
     let verdict =
         rehearsal::rehearse_trade(&view.state, &record.policy, &ask, promised, &moment, trusted);
@@ -186,7 +186,7 @@ fn rehearse_supply(
         let message = format!("Lending is not supported on {}.", row.title);
         Fault::because(Code::UnknownNetwork, message)
     })?;
-    let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
+    let (moment, trusted) = (engine.core.now(), view.untrusted_reason.is_none());
     let verdict =
         rehearsal::rehearse_supply(&view.state, &record.policy, &ask, lent, &moment, trusted);
     Ok(Answer::Rehearsal(rehearsed(record, row, Lane::Loan, amount, &verdict)).into())

@@ -157,7 +157,7 @@ fn verdict(
     known: &PayingAddress,
 ) -> VerdictAnswer {
     let view = engine.core.view();
-    let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
+    let (moment, trusted) = (engine.core.now(), view.untrusted_reason.is_none());
     let token = ask.token_in.address;
     let promised = view.state.commitments(known.address, ask.chain, token, &moment, None);
     let verdict =

@@ -45,7 +45,7 @@ pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fau
     let asked = Command {
         moment: engine.core.now(),
         unlocked: engine.vault.is_unlocked(),
-        trusted: view.untrusted.is_none(),
+        trusted: view.untrusted_reason.is_none(),
         action,
     };
     decide(&view.state, &asked).map(drop).map_err(|refusal| core::fault(&refusal))
@@ -55,7 +55,7 @@ pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fau
 ///
 /// An older journal does not name the newer seeds and agents, so a change of the wallet file could overwrite them.
 pub(crate) fn needs_trust(engine: &EngineContext) -> Result<(), Fault> {
-    match &engine.core.view().untrusted {
+    match &engine.core.view().untrusted_reason {
         None => Ok(()),
         Some(_why) => Err(Fault::new(Code::JournalUntrusted)),
     }

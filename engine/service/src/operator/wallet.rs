@@ -83,7 +83,7 @@ async fn create(
     }
     let vault = Arc::clone(&engine.vault);
     let keys = blocking(move || vault.seal_keys()).await??;
-    let sealed = engine.core.unlocked(keys, None).await?;
+    let sealed = engine.core.report_unlock(keys, None).await?;
     admit(engine, sealed).await.map(|(warnings, _noted)| warnings)
 }
 
@@ -193,7 +193,7 @@ async fn delete(
     type_name(dialogue, lines, known.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     act(engine, Action::DeleteWallet { is_file_gone: lost }).await?;
-    engine.core.locked(LockCause::Operator, None).await?;
+    engine.core.report_lock(LockCause::Operator, None).await?;
     let (vault, name) = (Arc::clone(&engine.vault), known.name.clone());
     let removed = blocking(move || vault.discard(&name)).await?;
     let state = &engine.core.view().state;

@@ -90,7 +90,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
 fn suite(store: &mut dyn Store) {
     assert_eq!(store.head().unwrap(), Head::default());
     assert!(store.seal().unwrap().is_none() && store.snapshot().unwrap().is_none());
-    assert!(store.entry(1).unwrap().is_none() && store.indexed(b"h").unwrap().is_none());
+    assert!(store.entry(1).unwrap().is_none() && store.entry_of_key(b"h").unwrap().is_none());
     let key = |day: u32, tail: u8| [b"h".as_slice(), &day.to_be_bytes(), &[tail]].concat();
     let head = |seq: u64| Head { seq, hash: [u8::try_from(seq).unwrap(); 32] };
     let first = Batch {
@@ -117,16 +117,16 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(store.seal().unwrap(), Some(Seal { seq: 2, tag: [9; 32] }));
     assert_eq!(store.snapshot().unwrap().unwrap().state, b"state");
     assert_eq!(store.entry(2).unwrap().unwrap(), b"two");
-    let found = |key: &[u8]| store.indexed(key).unwrap();
+    let found = |key: &[u8]| store.entry_of_key(key).unwrap();
     assert_eq!(found(b"b-same"), Some(3), "the newest of an identity");
     assert_eq!(found(&key(10, 1)), None, "a forgotten day");
     assert_eq!(found(&key(11, 1)), Some(2), "a day that is kept");
-    assert_eq!(store.forgotten().unwrap(), 11);
+    assert_eq!(store.forgotten_before_day().unwrap(), 11);
     // A forgotten day stays forgotten, whatever the clock has shown since.
     let back = Batch { head: head(3), forget_before: Some(9), ..Batch::default() };
     store.commit(back).unwrap();
-    assert_eq!(store.forgotten().unwrap(), 11);
-    let found = |key: &[u8]| store.indexed(key).unwrap();
+    assert_eq!(store.forgotten_before_day().unwrap(), 11);
+    let found = |key: &[u8]| store.entry_of_key(key).unwrap();
     assert_eq!((found(&key(10, 1)), found(&key(11, 1))), (None, Some(2)));
     payees(store, head);
     let latest: Vec<u64> = store.reader().latest(2).unwrap().iter().map(|r| r.seq).collect();
@@ -157,11 +157,11 @@ fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
     let newer = [(payee(2), paid(3))].into();
     store.commit(Batch { head: head(3), payees: newer, ..Batch::default() }).unwrap();
     assert_eq!(rows(store), [(payee(1), paid(1)), (payee(2), paid(3))]);
-    assert_eq!(store.paid(&payee(2)).unwrap(), Some(paid(3)));
-    assert_eq!(store.reader().paid(&payee(2)).unwrap(), Some(paid(3)));
-    assert_eq!(store.reader().paid(&payee(3)).unwrap(), None);
+    assert_eq!(store.payee_totals(&payee(2)).unwrap(), Some(paid(3)));
+    assert_eq!(store.reader().payee_totals(&payee(2)).unwrap(), Some(paid(3)));
+    assert_eq!(store.reader().payee_totals(&payee(3)).unwrap(), None);
     let elsewhere = Payee { chain: ChainId(1), ..payee(2) };
-    assert_eq!(store.reader().paid(&elsewhere).unwrap(), None);
+    assert_eq!(store.reader().payee_totals(&elsewhere).unwrap(), None);
     let anew = Batch {
         head: head(3),
         payees: [(payee(9), paid(9))].into(),
@@ -313,7 +313,7 @@ fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
         core.step(&now, vec![Action::Freeze, Action::Freeze]);
         core.step(&now, vec![Action::Freeze]);
         assert!(store.snapshot().unwrap().is_some(), "{now:?}");
-        assert_eq!(store.forgotten().unwrap(), forgotten, "{now:?}");
+        assert_eq!(store.forgotten_before_day().unwrap(), forgotten, "{now:?}");
     }
 }
 
@@ -350,7 +350,7 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
             let request: Request = postcard::from_bytes(&request(seq, 1)).unwrap();
             let request = Request { identity, ..request };
             journal.append(refused(&request), moment(0).utc).unwrap();
-            journal.note(&Arc::new(request), true).unwrap();
+            journal.record_request(&Arc::new(request), true).unwrap();
         }
         journal.commit().unwrap();
         drop(journal);
@@ -360,18 +360,18 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
         for _snapshot in 0..2 {
             core.step(&ahead, vec![Action::Freeze, Action::Thaw, Action::Freeze, Action::Thaw]);
         }
-        assert_eq!(core.view().forgotten, today + 10, "{carry:?}");
+        assert_eq!(core.view().forgotten_before_day, today + 10, "{carry:?}");
         let right = moment(1_000 * DAY);
         let first = core.view().refused_before(&right).expect("it is reported");
         assert_eq!(first, moment((1_000 + 10) * DAY).utc);
         assert_eq!(core.view().refused_before(&ahead), None);
-        assert!(!core.journal().knows(&signed(0), 0).unwrap());
+        assert!(!core.journal().is_indexed(&signed(0), 0).unwrap());
         core.accept(&right, Zeroizing::new([7; 32])).unwrap();
         for again in 0..3 {
-            assert_eq!(core.view().forgotten, today - 30, "{carry:?}, {again}");
+            assert_eq!(core.view().forgotten_before_day, today - 30, "{carry:?}, {again}");
             assert_eq!(core.view().refused_before(&right), None);
-            assert!(core.journal().knows(&signed(0), 0).unwrap(), "{carry:?}, {again}");
-            assert!(!core.journal().knows(&signed(31), 0).unwrap(), "{carry:?}, {again}");
+            assert!(core.journal().is_indexed(&signed(0), 0).unwrap(), "{carry:?}, {again}");
+            assert!(!core.journal().is_indexed(&signed(31), 0).unwrap(), "{carry:?}, {again}");
             drop(core);
             core = open();
             core.step(&right, vec![Action::Freeze, Action::Thaw]);

@@ -149,11 +149,11 @@ fn told(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std:
             (store.entry(seq).unwrap(), store.record(seq).unwrap(), found)
         })
         .collect();
-    let indexed: Vec<_> = keys.iter().map(|key| store.indexed(key).unwrap()).collect();
+    let indexed: Vec<_> = keys.iter().map(|key| store.entry_of_key(key).unwrap()).collect();
     let paid: Vec<_> =
-        (0..6).map(|to| (store.paid(&payee(to)).unwrap(), reader.paid(&payee(to)).ok())).collect();
+        (0..6).map(|to| (store.payee_totals(&payee(to)).unwrap(), reader.payee_totals(&payee(to)).ok())).collect();
     let heads = (store.head().unwrap(), store.payees_through().unwrap());
-    let meta = (store.seal().unwrap(), store.snapshot().unwrap(), store.forgotten().unwrap());
+    let meta = (store.seal().unwrap(), store.snapshot().unwrap(), store.forgotten_before_day().unwrap());
     (entries, late, newest, rows, each, indexed, paid, (heads, meta))
 }
 

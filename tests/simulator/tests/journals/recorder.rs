@@ -165,7 +165,7 @@ async fn unattended(folder: &Path) -> Utc {
     for start in 0..2 {
         clock.advance(24 * 3_600_000);
         let engine = TestEngine::open(path.clone(), setup()).await;
-        engine.engine.note_started().await.expect("recorded");
+        engine.engine.record_start().await.expect("recorded");
         engine.engine.unlock(PASSWORD.into()).await.expect("opened");
         for _payment in 0..2 {
             number += 1;

@@ -319,11 +319,11 @@ async fn hostile_text_of_an_agent_is_shown_escaped() {
 #[tokio::test]
 async fn a_start_is_recorded_only_when_a_wallet_exists() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.engine.note_started().await.unwrap();
+    engine.engine.record_start().await.unwrap();
     assert_eq!(activity(&mut engine.operator(), "activity").await.entries, []);
     engine.set_up_wallet("--day 20").await;
     let engine = engine.restart(Setup::default()).await;
-    engine.engine.note_started().await.unwrap();
+    engine.engine.record_start().await.unwrap();
     let opened = engine.operator().outcome("wallet open").await;
     assert_eq!(opened.reply.warnings, [], "it may follow the seal of the lock");
     let answer = activity(&mut engine.operator(), "activity --limit 3").await.entries;

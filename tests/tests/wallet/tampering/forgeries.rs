@@ -157,7 +157,7 @@ async fn operator_commands_while_locked_are_trusted() {
         assert_eq!(stage.operator().run_refused(line).await.code, Code::WalletLocked, "{line}");
     }
     // An engine starts with a locked wallet.
-    stage.engine().engine.note_started().await.unwrap();
+    stage.engine().engine.record_start().await.unwrap();
     assert!(stage.restart_after(|_stage| ()).await.is_empty());
     stage.operator().must("thaw").await;
     stage.operator().must("agent resume bot").await;

@@ -54,13 +54,13 @@ async fn paid_with_older_copy() -> (TestEngine, Agent, MemoryStore, MemoryStore)
     let store = MemoryStore::default();
     let setup = Setup { store: Some(Box::new(store.clone())), ..unlimited_in_memory() };
     let (engine, agent) = engine_with(setup, "--day 1000 --txn 1 --auto 1", "bearer").await;
-    let mut older = store.copied();
+    let mut older = store.deep_copy();
     for n in 0..2 {
         // These commands commit at once and flush pending entries, so the copy lacks only the next payment.
         for line in ["freeze", "thaw"] {
             engine.operator().must(line).await;
         }
-        older = store.copied();
+        older = store.deep_copy();
         let body = agent.ask(engine.now_s(), &offer(1_000, n), None);
         assert_eq!(engine.post("/sign", &body).await.0, 200);
     }
@@ -76,7 +76,7 @@ async fn t_45_a_last_entry_removed_under_a_running_engine_is_reported() {
         operator.must("audit verify").await;
         let last = store.head().unwrap().seq;
         match put_back {
-            true => store.put_back(&older),
+            true => store.replace_contents(&older),
             false => store.remove(last),
         }
         let fault = operator.run_refused("audit verify").await;

@@ -42,7 +42,7 @@ fn open(store: &MemoryStore) -> Core {
     Core::open(Box::new(store.clone()), &Edition::full(), gate, rules).unwrap()
 }
 
-fn asked(byte: u8) -> Box<RequestDraft> {
+fn draft(byte: u8) -> Box<RequestDraft> {
     let coin = NETWORKS[0];
     Box::new(RequestDraft {
         id: bursar_core::ids::RequestId::from_bytes([byte; 16]),
@@ -68,7 +68,7 @@ fn asked(byte: u8) -> Box<RequestDraft> {
     })
 }
 
-fn traded(byte: u8) -> Box<RequestDraft> {
+fn trade_draft(byte: u8) -> Box<RequestDraft> {
     let coin = NETWORKS[0];
     let token = |address| TradeToken {
         address,
@@ -86,14 +86,14 @@ fn traded(byte: u8) -> Box<RequestDraft> {
         quote: TradeQuote::default(),
         counted_value: Usd::ZERO,
     };
-    Box::new(RequestDraft { ask: LaneAsk::Trade(Box::new(ask)), ..*asked(byte) })
+    Box::new(RequestDraft { ask: LaneAsk::Trade(Box::new(ask)), ..*draft(byte) })
 }
 
 fn ask(byte: u8) -> Event {
-    Event::RequestRefused { draft: asked(byte), refusal: Code::LimitReached.into() }
+    Event::RequestRefused { draft: draft(byte), refusal: Code::LimitReached.into() }
 }
 
-/// Every event that creates a request, with the identity of `asked(1)`.
+/// Every event that creates a request, with the identity of `draft(1)`.
 fn events_of_asks() -> Vec<Event> {
     let until = Deadline::after(&moment(0));
     let own = NETWORKS[0].stablecoin.address;
@@ -108,19 +108,19 @@ fn events_of_asks() -> Vec<Event> {
     vec![
         ask(1),
         Event::RequestHeld {
-            draft: asked(1),
+            draft: draft(1),
             reason: HoldReason::UnattendedLimit,
             deadline: until.clone(),
         },
-        Event::PaymentAuthorized { draft: asked(1), terms },
-        Event::DeviceAwaited { draft: asked(1), until: until.clone() },
-        Event::ExecutionStarted { draft: traded(1), until },
+        Event::PaymentAuthorized { draft: draft(1), terms },
+        Event::DeviceAwaited { draft: draft(1), until: until.clone() },
+        Event::ExecutionStarted { draft: trade_draft(1), until },
     ]
 }
 
 /// A sealed journal with a snapshot, one ask before the snapshot (about a day before the last entry), and one ask
 /// after it.
-fn long() -> MemoryStore {
+fn long_journal() -> MemoryStore {
     let store = MemoryStore::default();
     let mut core = open(&store);
     core.journal.seal_with(Zeroizing::new(KEY));
@@ -145,35 +145,35 @@ fn long() -> MemoryStore {
 }
 
 /// Hours from the first entry to the last.
-const LAST_H: i64 = 71;
+const LAST_ENTRY_H: i64 = 71;
 
 /// Opens the wallet `hours` after the first entry. Returns why the journal does not match.
 fn unlock(store: &MemoryStore, hours: i64, key: [u8; 32]) -> Result<Option<String>, Fault> {
     let mut core = open(store);
     let keys = vec![Zeroizing::new(key)];
-    let sealed = core.unlocked(&moment(hours * HOUR_S), keys, None)?;
-    assert_eq!(sealed.is_none(), core.untrusted.is_some());
-    Ok(core.untrusted.clone())
+    let sealed = core.verify_after_unlock(&moment(hours * HOUR_S), keys, None)?;
+    assert_eq!(sealed.is_none(), core.untrusted_reason.is_some());
+    Ok(core.untrusted_reason.clone())
 }
 
 #[test]
 fn what_lies_before_a_sealed_snapshot_is_read_by_the_audit_alone() {
-    let store = long();
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    let store = long_journal();
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap(), None);
     store.tamper(7, |bytes| bytes[49] ^= 1);
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap(), None);
     assert!(verify_chain(&*store.reader(), None, |_entry| ()).is_err());
     // The unlock reads entries whose asks may be repeated, and verifies the chain back to them.
     store.tamper(9_300, |bytes| bytes[15] ^= 1);
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap_err().code, Code::JournalDamaged);
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap_err().code, Code::JournalDamaged);
     // Three days later no ask of that entry may be repeated, so the unlock does not read it.
-    assert_eq!(unlock(&store, LAST_H + 72, KEY).unwrap(), None);
+    assert_eq!(unlock(&store, LAST_ENTRY_H + 72, KEY).unwrap(), None);
 }
 
 #[test]
 fn an_ask_before_the_snapshot_that_the_index_lost_is_noticed_while_it_may_be_repeated() {
-    let store = long();
-    let whole = store.copied();
+    let store = long_journal();
+    let whole = store.deep_copy();
     store.lose_index();
     let again = Batch { head: store.head().unwrap(), ..Batch::default() };
     let mut index = Vec::new();
@@ -183,7 +183,7 @@ fn an_ask_before_the_snapshot_that_the_index_lost_is_noticed_while_it_may_be_rep
     }
     assert!(!index.is_empty());
     store.clone().commit(Batch { index, ..again }).unwrap();
-    let told = unlock(&store, LAST_H, KEY).unwrap().expect("noticed");
+    let told = unlock(&store, LAST_ENTRY_H, KEY).unwrap().expect("noticed");
     assert_eq!(told, "the ask of entry 9001 is missing in the index");
     let told = unlock(&store, 64 + 47, KEY).unwrap().expect("noticed");
     assert_eq!(told, "the ask of entry 9001 is missing in the index");
@@ -191,7 +191,7 @@ fn an_ask_before_the_snapshot_that_the_index_lost_is_noticed_while_it_may_be_rep
 }
 
 /// A sealed journal that contains an agent, and `event` in entry 2.
-fn with(event: Event) -> MemoryStore {
+fn journal_with(event: Event) -> MemoryStore {
     let store = MemoryStore::default();
     let mut core = open(&store);
     core.journal.seal_with(Zeroizing::new(KEY));
@@ -209,7 +209,7 @@ fn with(event: Event) -> MemoryStore {
 #[test]
 fn every_kind_of_ask_that_the_index_lost_is_noticed() {
     for event in events_of_asks() {
-        let store = with(event.clone());
+        let store = journal_with(event.clone());
         assert_eq!(unlock(&store, 1, KEY).unwrap(), None, "{event:?}");
         store.lose_index();
         let told = unlock(&store, 1, KEY).unwrap();
@@ -220,23 +220,23 @@ fn every_kind_of_ask_that_the_index_lost_is_noticed() {
 
 #[test]
 fn every_kind_of_ask_is_remembered_again_after_a_fast_clock() {
-    let identity = asked(1).identity;
+    let identity = draft(1).identity;
     for event in events_of_asks() {
-        let store = with(event.clone());
+        let store = journal_with(event.clone());
         let mut core = open(&store);
         core.journal.forget_signed_before(1_000);
         core.journal.commit().unwrap();
-        assert!(!core.journal.knows(&identity, 2).unwrap(), "{event:?}");
+        assert!(!core.journal.is_indexed(&identity, 2).unwrap(), "{event:?}");
         assert!(core.journal.remember_from(0).unwrap());
         core.journal.commit().unwrap();
-        assert!(core.journal.knows(&identity, 2).unwrap(), "{event:?}");
+        assert!(core.journal.is_indexed(&identity, 2).unwrap(), "{event:?}");
     }
 }
 
 #[test]
 fn a_snapshot_that_no_key_of_the_wallet_made_is_none() {
     for tagged in [true, false] {
-        let store = long();
+        let store = long_journal();
         let mut snapshot = store.snapshot().unwrap().unwrap();
         let mut state: State = postcard::from_bytes(&snapshot.state).unwrap();
         state.frozen = match state.frozen {
@@ -248,23 +248,23 @@ fn a_snapshot_that_no_key_of_the_wallet_made_is_none() {
         let head = store.head().unwrap();
         let batch = Batch { head, snapshot: Some(snapshot), ..Batch::default() };
         store.clone().commit(batch).unwrap();
-        let told = unlock(&store, LAST_H, KEY).unwrap().expect("noticed");
+        let told = unlock(&store, LAST_ENTRY_H, KEY).unwrap().expect("noticed");
         assert!(told.contains("snapshot"), "{told}");
     }
 }
 
 #[test]
 fn payees_that_unlock_did_not_look_at_are_counted_when_the_journal_is_accepted() {
-    let store = long();
+    let store = long_journal();
     let head = store.head().unwrap();
     let payee = Payee { chain: NETWORKS[0].chain, address: [3; 20].into() };
     let made_up = PaymentTotals { times: 9, approved: 9, first: Utc(0), last: Utc(0), usd: Usd(9) };
     let payees = [(payee, made_up)].into();
     store.clone().commit(Batch { head, payees, ..Batch::default() }).unwrap();
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
-    assert_eq!(Store::paid(&store, &payee).unwrap(), Some(made_up), "it is not looked at");
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap(), None);
+    assert_eq!(Store::payee_totals(&store, &payee).unwrap(), Some(made_up), "it is not looked at");
     open(&store).count_payees().unwrap();
-    assert_eq!(Store::paid(&store, &payee).unwrap(), None);
+    assert_eq!(Store::payee_totals(&store, &payee).unwrap(), None);
 }
 
 /// Records entries that a locked wallet allows, more than there are between two snapshots.
@@ -277,7 +277,7 @@ fn freeze_often(core: &mut Core) {
 
 #[test]
 fn a_locked_wallet_keeps_the_sealed_snapshot_and_the_next_unlock_replaces_it() {
-    let store = long();
+    let store = long_journal();
     let sealed = store.snapshot().unwrap().unwrap().head;
     let mut core = open(&store);
     freeze_often(&mut core);
@@ -285,15 +285,15 @@ fn a_locked_wallet_keeps_the_sealed_snapshot_and_the_next_unlock_replaces_it() {
     assert_eq!(open(&store).state, core.state);
     // The entries before the sealed snapshot are not read.
     store.tamper(7, |bytes| bytes[49] ^= 1);
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap(), None);
     let newer = store.snapshot().unwrap().unwrap();
     assert!(newer.tag.is_some() && newer.head == store.head().unwrap(), "{:?}", newer.head);
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap(), None);
 }
 
 #[test]
 fn an_unlock_that_read_everything_leaves_a_sealed_snapshot() {
-    let store = long();
+    let store = long_journal();
     let mut snapshot = store.snapshot().unwrap().unwrap();
     snapshot.tag = None;
     let batch = Batch { head: store.head().unwrap(), snapshot: Some(snapshot), ..Batch::default() };
@@ -302,17 +302,17 @@ fn an_unlock_that_read_everything_leaves_a_sealed_snapshot() {
     freeze_often(&mut open(&store));
     let unsealed = store.snapshot().unwrap().unwrap();
     assert!(unsealed.tag.is_none() && unsealed.head == store.head().unwrap());
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap(), None);
     store.tamper(7, |bytes| bytes[49] ^= 1);
-    assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    assert_eq!(unlock(&store, LAST_ENTRY_H, KEY).unwrap(), None);
 }
 
 #[test]
 fn a_journal_that_does_not_match_keeps_no_sealed_snapshot() {
-    let store = long();
+    let store = long_journal();
     let mut core = open(&store);
     let keys = vec![Zeroizing::new([8; 32])];
-    assert_eq!(core.unlocked(&moment(LAST_H * HOUR_S), keys, None).unwrap(), None);
+    assert_eq!(core.verify_after_unlock(&moment(LAST_ENTRY_H * HOUR_S), keys, None).unwrap(), None);
     freeze_often(&mut core);
     let newer = store.snapshot().unwrap().unwrap();
     assert!(newer.tag.is_none() && newer.head == store.head().unwrap(), "{:?}", newer.head);
@@ -320,7 +320,7 @@ fn a_journal_that_does_not_match_keeps_no_sealed_snapshot() {
 
 #[test]
 fn with_another_key_everything_is_read() {
-    let store = long();
+    let store = long_journal();
     store.tamper(7, |bytes| bytes[49] ^= 1);
-    assert_eq!(unlock(&store, LAST_H, [8; 32]).unwrap_err().code, Code::JournalDamaged);
+    assert_eq!(unlock(&store, LAST_ENTRY_H, [8; 32]).unwrap_err().code, Code::JournalDamaged);
 }

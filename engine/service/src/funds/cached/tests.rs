@@ -23,7 +23,7 @@ struct Purse {
     gate: Semaphore,
 }
 
-fn down<T>() -> Result<T, ChainFault> {
+fn unavailable<T>() -> Result<T, ChainFault> {
     Err(ChainFault::Unavailable { tried: Vec::new() })
 }
 
@@ -33,7 +33,7 @@ impl Chain for Purse {
             if to == bursar_core::networks::MULTICALL3 {
                 self.queries.fetch_add(1, Ordering::SeqCst);
                 self.gate.acquire().await.unwrap().forget();
-                return if self.alive.load(Ordering::SeqCst) { Ok(Bytes::new()) } else { down() };
+                return if self.alive.load(Ordering::SeqCst) { Ok(Bytes::new()) } else { unavailable() };
             }
             let amount = U256::from(self.amount.load(Ordering::SeqCst));
             Ok(Bytes::copy_from_slice(&amount.to_be_bytes::<32>()))
@@ -76,7 +76,7 @@ impl Stage {
         Self { funds: Arc::new(Funds::new(&ports)), chain, clock }
     }
 
-    fn silence(&self) {
+    fn stop_answers(&self) {
         self.chain.gate.forget_permits(Semaphore::MAX_PERMITS);
     }
 
@@ -85,7 +85,7 @@ impl Stage {
     }
 
     /// Returns each address's amount and its age, and how long the call took; both times in milliseconds.
-    async fn ask(&self, owners: u8) -> (Vec<Result<(u64, u64), Unknown>>, u64) {
+    async fn ask(&self, owners: u8) -> (Vec<Result<(u64, u64), UnknownReason>>, u64) {
         let begun = Instant::now();
         let wanted = (0..owners).map(|n| (Address::repeat_byte(n), network()));
         let found = self.funds.cached_balances(wanted).await;
@@ -126,8 +126,8 @@ async fn a_balance_is_read_once_and_cached_for_some_seconds() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time() {
     let stage = Stage::new();
-    stage.silence();
-    let unknown = vec![Err(Unknown::TooSlow); 5];
+    stage.stop_answers();
+    let unknown = vec![Err(UnknownReason::TooSlow); 5];
     assert_eq!(stage.ask(5).await, (unknown.clone(), CARD_BALANCE_WAIT_MS));
     for _again in 0..3 {
         assert_eq!(stage.ask(5).await, (unknown.clone(), 0));
@@ -149,8 +149,8 @@ async fn a_silent_network_is_waited_for_once_and_for_all_cards_at_the_same_time(
 #[tokio::test(start_paused = true)]
 async fn a_slow_read_continues_and_answers_the_next_caller() {
     let stage = Stage::new();
-    stage.silence();
-    assert_eq!(stage.ask(1).await, (vec![Err(Unknown::TooSlow)], CARD_BALANCE_WAIT_MS));
+    stage.stop_answers();
+    assert_eq!(stage.ask(1).await, (vec![Err(UnknownReason::TooSlow)], CARD_BALANCE_WAIT_MS));
     stage.chain.gate.add_permits(1);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(stage.ask(1).await, (vec![Ok((5, 0))], 0));
@@ -170,7 +170,7 @@ async fn the_last_balance_is_returned_with_its_age_until_it_is_too_old() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     stage.clock.advance(CARD_BALANCE_FRESH_MS);
-    assert_eq!(stage.ask(1).await, (vec![Err(Unknown::NoAnswer)], 0), "never zero");
+    assert_eq!(stage.ask(1).await, (vec![Err(UnknownReason::NoAnswer)], 0), "never zero");
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,5 +179,5 @@ async fn without_an_endpoint_no_caller_waits() {
     let other = NETWORKS.iter().find(|row| row.chain != network().chain).unwrap();
     let found = stage.funds.cached_balances([(Address::ZERO, other)]).await;
     let told = found.into_values().map(|known| known.unwrap_err()).collect::<Vec<_>>();
-    assert_eq!(told, [Unknown::NoEndpoint]);
+    assert_eq!(told, [UnknownReason::NoEndpoint]);
 }

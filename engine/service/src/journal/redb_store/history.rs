@@ -88,7 +88,7 @@ fn meta(read: &ReadTransaction, key: &str) -> Result<Option<Vec<u8>>, StoreError
 
 /// The rows that move to the history in one commit.
 #[derive(Debug)]
-pub(super) struct Load<'a> {
+pub(super) struct CheckpointRows<'a> {
     pub(super) tables: &'a Tables,
     /// The number of the last commit in `tables`.
     pub(super) through: u64,
@@ -99,20 +99,20 @@ pub(super) struct Load<'a> {
 /// Writes a load with one durable commit.
 pub(super) fn checkpoint(
     db: &Database,
-    load: &Load<'_>,
+    load: &CheckpointRows<'_>,
     failpoints: &dyn Failpoints,
 ) -> Result<(), StoreError> {
     failpoints.hit("journal.before_carry")?;
     let mut write = db.begin_write()?;
     write.set_durability(Durability::Immediate)?;
     write.set_quick_repair(true);
-    put(&write, load)?;
+    put_rows(&write, load)?;
     failpoints.hit("journal.before_carry_sync")?;
     write.commit()?;
     failpoints.hit("journal.after_carry").map_err(StoreError::from)
 }
 
-fn put(write: &redb::WriteTransaction, load: &Load<'_>) -> Result<(), StoreError> {
+fn put_rows(write: &redb::WriteTransaction, load: &CheckpointRows<'_>) -> Result<(), StoreError> {
     let tables = load.tables;
     for (table, rows) in
         [(ENTRIES, &tables.entries), (RECORDS, &tables.records), (SETTLEMENTS, &tables.settlements)]
@@ -178,13 +178,13 @@ pub(super) fn read_after(
     Ok(Some(seq))
 }
 
-pub(super) fn indexed(read: &ReadTransaction, key: &[u8]) -> Result<Option<u64>, StoreError> {
+pub(super) fn entry_of_key(read: &ReadTransaction, key: &[u8]) -> Result<Option<u64>, StoreError> {
     let Some(index) = table_if_written(read.open_table(INDEX))? else { return Ok(None) };
     Ok(index.get(key)?.map(|seq| seq.value()))
 }
 
 /// Returns the entries of the index keys that begin with `start`, at most `most`.
-pub(super) fn indexed_from(
+pub(super) fn entries_of_keys(
     read: &ReadTransaction,
     start: &[u8],
     most: usize,

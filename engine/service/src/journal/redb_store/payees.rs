@@ -4,8 +4,8 @@ use bursar_domain::payees::{PaymentTotals, Payee, Tally};
 use bursar_rows::table_if_written;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 
-use crate::journal::payees::{decode_paid, decode_payee, encode_paid, encode_payee};
-use crate::journal::store::{StoreError, VisitPaid};
+use crate::journal::payees::{decode_totals, decode_payee, encode_totals, encode_payee};
+use crate::journal::store::{StoreError, VisitPayee};
 
 pub(super) const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees");
 
@@ -14,25 +14,25 @@ pub(super) fn insert(
     tally: &Tally,
 ) -> Result<(), StoreError> {
     for (payee, paid) in tally {
-        let (key, row) = (encode_payee(payee), encode_paid(paid));
+        let (key, row) = (encode_payee(payee), encode_totals(paid));
         rows.insert(key.as_slice(), row.as_slice())?;
     }
     Ok(())
 }
 
 /// Returns a payee's row; `None` also if it is damaged.
-pub(super) fn one(read: &ReadTransaction, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+pub(super) fn payee_row(read: &ReadTransaction, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
     let Some(payees) = table_if_written(read.open_table(PAYEES))? else { return Ok(None) };
     let bytes = payees.get(encode_payee(payee).as_slice())?;
-    Ok(bytes.and_then(|bytes| decode_paid(bytes.value())))
+    Ok(bytes.and_then(|bytes| decode_totals(bytes.value())))
 }
 
-pub(super) fn all(read: &ReadTransaction, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+pub(super) fn visit_rows(read: &ReadTransaction, visit: &mut VisitPayee<'_>) -> Result<(), StoreError> {
     let Some(table) = table_if_written(read.open_table(PAYEES))? else { return Ok(()) };
     for row in table.iter()? {
         let (key, bytes) = row?;
         if let Some(payee) = decode_payee(key.value()) {
-            visit(payee, decode_paid(bytes.value()));
+            visit(payee, decode_totals(bytes.value()));
         }
     }
     Ok(())

@@ -53,14 +53,14 @@ pub(super) enum SigningOutcome {
 }
 
 /// A device that is ready for one address.
-struct Ready {
+struct AddressDevice {
     devices: ReadyDevices,
     index: usize,
     path: DerivationPath,
     configuration: Configuration,
 }
 
-impl Ready {
+impl AddressDevice {
     fn device(&self) -> Option<&ReadyDevice> {
         self.devices.all.get(self.index)
     }
@@ -84,9 +84,9 @@ pub(super) struct Prompter {
     pub(super) status: watch::Sender<Arc<DeviceStatus>>,
     /// The device that still shows a prompt which the wallet gave up.
     // A lock instead of an owning task: it is held for a moment, and only by the queue's task.
-    pub(super) abandoned: Mutex<Option<Arc<dyn Device>>>,
+    pub(super) abandoned_device: Mutex<Option<Arc<dyn Device>>>,
     /// The devices that are left alone for a while because one of their settings is switched off.
-    pub(super) rests: SwitchRests,
+    pub(super) switch_rests: SwitchRests,
 }
 
 impl Prompter {
@@ -103,11 +103,11 @@ impl Prompter {
 
     /// Returns whether a device still shows a prompt that the wallet gave up, and publishes the name of that device.
     pub(super) fn check_abandoned(&self) -> bool {
-        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut abandoned = self.abandoned_device.lock().unwrap_or_else(PoisonError::into_inner);
         abandoned.take_if(|device| !device.owes_answer() || device.is_lost());
         let name = abandoned.as_ref().map(|device| device.name().to_owned());
         let is_left = name.is_some();
-        self.publish(|status| status.abandoned = name);
+        self.publish(|status| status.abandoned_device = name);
         is_left
     }
 
@@ -119,7 +119,7 @@ impl Prompter {
             Err(why) => return self.not_ready(address, waiter, why),
         };
         let Some(device) = ready.device() else { return TryOutcome::NotReady };
-        if let Some(why) = self.left_alone(&ready, device, Shown::TypedData) {
+        if let Some(why) = self.reason_to_rest(&ready, device, Shown::TypedData) {
             return self.not_ready(address, waiter, why);
         }
         let Some(token) = request.ask.payment().and_then(PaymentAsk::token_domain) else {
@@ -132,7 +132,7 @@ impl Prompter {
                 return self.not_ready(address, waiter, why);
             }
         };
-        let Some(order) = self.prompted(request.id).await else { return TryOutcome::NotReady };
+        let Some(order) = self.fix_terms(request.id).await else { return TryOutcome::NotReady };
         let answered = self
             .show(
                 &ready,
@@ -208,7 +208,7 @@ impl Prompter {
         let Some(device) = ready.device() else {
             return SigningOutcome::NotAnswered(TryOutcome::NotReady);
         };
-        if let Some(why) = self.left_alone(&ready, device, Shown::of(&order.terms)) {
+        if let Some(why) = self.reason_to_rest(&ready, device, Shown::of(&order.terms)) {
             return SigningOutcome::NotAnswered(self.not_ready(address, waiter, why));
         }
         let begun = ReceivedCommands::default();
@@ -230,28 +230,28 @@ impl Prompter {
     }
 
     /// Returns why a device is left alone now; `None` if it may be asked to show data of this kind.
-    fn left_alone(
+    fn reason_to_rest(
         &mut self,
-        ready: &Ready,
+        ready: &AddressDevice,
         device: &ReadyDevice,
         shown: Shown,
     ) -> Option<NotReady> {
         let now_ms = self.ports.clock.mono_ms();
-        let switch = self.rests.missing(device.name(), shown, &ready.configuration, now_ms)?;
+        let switch = self.switch_rests.missing(device.name(), shown, &ready.configuration, now_ms)?;
         Some(NotReady::RefusedData { name: device.name().to_owned(), switch })
     }
 
     /// Leaves a device alone for a while if it refused the data because a setting is switched off.
-    fn note_refusal(&mut self, ready: &Ready, device: &ReadyDevice, shown: Shown, why: &NotReady) {
-        let Some(switch) = why.refused_for() else { return };
+    fn note_refusal(&mut self, ready: &AddressDevice, device: &ReadyDevice, shown: Shown, why: &NotReady) {
+        let Some(switch) = why.missing_switch() else { return };
         let now_ms = self.ports.clock.mono_ms();
         let missing = MissingSwitch { switch, configuration: ready.configuration };
-        self.rests.begin(device.name(), shown, missing, now_ms);
+        self.switch_rests.begin(device.name(), shown, missing, now_ms);
     }
 
     fn note_answer(
         &mut self,
-        ready: &Ready,
+        ready: &AddressDevice,
         device: &ReadyDevice,
         order: &SigningOrder,
         answered: &PromptOutcome,
@@ -259,7 +259,7 @@ impl Prompter {
         let shown = Shown::of(&order.terms);
         match answered {
             PromptOutcome::Signed(_) | PromptOutcome::Refused => {
-                self.rests.end(device.name(), shown)
+                self.switch_rests.end(device.name(), shown)
             }
             PromptOutcome::NotShown(why) => self.note_refusal(ready, device, shown, why),
             PromptOutcome::Unknown(_) | PromptOutcome::Void => {}
@@ -267,7 +267,7 @@ impl Prompter {
     }
 
     /// Finds the device of an address.
-    async fn ready(&self, view: &View, address: Address) -> Result<Ready, NotReady> {
+    async fn ready(&self, view: &View, address: Address) -> Result<AddressDevice, NotReady> {
         let path = path_of(view, address).ok_or(NotReady::OtherSeed)?;
         let ports = &self.ports;
         let devices = device::ready(ports.devices.as_ref(), &self.turn, &ports.clock).await?;
@@ -275,11 +275,11 @@ impl Prompter {
         let device = devices.all.get(index).ok_or(NotReady::OtherSeed)?;
         let configuration = device.configuration().await?;
         device.check_answers().await?;
-        Ok(Ready { devices, index, path, configuration })
+        Ok(AddressDevice { devices, index, path, configuration })
     }
 
     /// Lets the core fix the terms of a payment. `None` if nothing may be signed now.
-    async fn prompted(&self, id: RequestId) -> Option<SigningOrder> {
+    async fn fix_terms(&self, id: RequestId) -> Option<SigningOrder> {
         let mut nonce = [0; 32];
         if let Err(error) = self.ports.random.fill(&mut nonce) {
             tracing::warn!(%error, "the system provides no random bytes");
@@ -299,7 +299,7 @@ impl Prompter {
 
     async fn show(
         &self,
-        ready: &Ready,
+        ready: &AddressDevice,
         device: &ReadyDevice,
         PromptToShow { begun, order, waiter }: PromptToShow<'_>,
     ) -> PromptOutcome {
@@ -317,10 +317,10 @@ impl Prompter {
             status.set_ready(signer, waiter);
             status.prompting = Some(shown);
         });
-        let answered = device.show(&prompt, begun, order, self.abandoned(order)).await;
+        let answered = device.show(&prompt, begun, order, self.wait_until_abandoned(order)).await;
         self.publish(|status| status.prompting = None);
         if device.owes_answer() {
-            let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut abandoned = self.abandoned_device.lock().unwrap_or_else(PoisonError::into_inner);
             *abandoned = Some(device.handle());
         }
         // The signature is void if the wallet was locked or frozen before the wallet read it.
@@ -334,7 +334,7 @@ impl Prompter {
     }
 
     /// Completes when a prompt must be given up: its time is over, its order is void, or nothing needs it any more.
-    async fn abandoned(&self, order: &SigningOrder) {
+    async fn wait_until_abandoned(&self, order: &SigningOrder) {
         let (clock, until) = (&self.ports.clock, self.ends_at(order));
         let begun = clock.now();
         let lasts_ms = until.map(|until| u64::try_from(until.since_ms(begun.utc)).unwrap_or(0));

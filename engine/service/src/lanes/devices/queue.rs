@@ -49,7 +49,7 @@ pub(crate) struct DeviceQueue {
     jobs: VecDeque<Job>,
     plans: VecDeque<WaitingPlan>,
     /// The request whose plan has its turn: its job comes first.
-    first: Option<RequestId>,
+    plan_with_turn: Option<RequestId>,
     /// The addresses on which the last turn of a plan ended without an order. Their payments go before their next plan.
     payments_first: BTreeSet<Address>,
     /// Operators who wait for the end of the next try.
@@ -57,7 +57,7 @@ pub(crate) struct DeviceQueue {
 }
 
 /// The handles through which the engine uses the queue.
-pub(crate) struct Users {
+pub(crate) struct QueueHandles {
     pub(crate) signer: WalletSigner,
     pub(crate) turns: Turns,
     pub(crate) retries: Retries,
@@ -71,7 +71,7 @@ pub(crate) fn new(
     core: &Handle,
     vault: &Arc<Vault>,
     stopping: &CancellationToken,
-) -> (Users, DeviceQueue) {
+) -> (QueueHandles, DeviceQueue) {
     let (queue, inbox) = mpsc::channel(JOBS_MAX);
     let (status, shown) = watch::channel(Arc::default());
     let (turns, retries) = (Turns::new(queue.clone()), Retries::new(queue.clone()));
@@ -83,19 +83,19 @@ pub(crate) fn new(
         vault: Arc::clone(vault),
         stopping: stopping.clone(),
         status,
-        abandoned: Mutex::default(),
-        rests: SwitchRests::default(),
+        abandoned_device: Mutex::default(),
+        switch_rests: SwitchRests::default(),
     };
     let queue = DeviceQueue {
         prompter,
         inbox,
         jobs: VecDeque::new(),
         plans: VecDeque::new(),
-        first: None,
+        plan_with_turn: None,
         payments_first: BTreeSet::new(),
         retries: Vec::new(),
     };
-    (Users { signer, turns, retries, status: shown }, queue)
+    (QueueHandles { signer, turns, retries, status: shown }, queue)
 }
 
 impl Signer for WalletSigner {
@@ -137,7 +137,7 @@ impl DeviceQueue {
             self.prompter.check_abandoned();
             let (mut progress, mut waits, mut failed) = (false, false, false);
             let mut absent = BTreeSet::new();
-            for next in self.next(&view) {
+            for next in self.entries_to_try(&view) {
                 waits = true;
                 let address = self.address_of(&next);
                 // Do not look twice in one round for a device that was absent.
@@ -145,9 +145,9 @@ impl DeviceQueue {
                     continue;
                 }
                 let tried = match next {
-                    Next::Job(index) => self.try_job(&view, index).await,
-                    Next::Plan(index) => self.try_plan(&view, index).await,
-                    Next::Payment(request) => self.try_payment(&view, &request).await,
+                    NextEntry::Job(index) => self.try_job(&view, index).await,
+                    NextEntry::Plan(index) => self.try_plan(&view, index).await,
+                    NextEntry::Payment(request) => self.try_payment(&view, &request).await,
                 };
                 if self.prompter.stopping.is_cancelled() {
                     return;
@@ -172,7 +172,7 @@ impl DeviceQueue {
                 continue;
             }
             if !waits {
-                self.prompter.rests.forget_old(self.prompter.ports.clock.mono_ms());
+                self.prompter.switch_rests.forget_old(self.prompter.ports.clock.mono_ms());
             }
             let leaves_prompt = self.prompter.check_abandoned();
             // After a try, view changes do not wake the queue: they are frequent, and each try opens the devices.
@@ -193,7 +193,7 @@ impl DeviceQueue {
             Entry::Job(job) => self.jobs.push_back(*job),
             Entry::Plan(plan) => self.plans.push_back(plan),
             Entry::Retry(tried) => {
-                self.prompter.rests.clear();
+                self.prompter.switch_rests.clear();
                 self.retries.push(tried);
             }
         }
@@ -204,19 +204,19 @@ impl DeviceQueue {
     ///
     /// After a turn without an order, the payments of the address go before its plans. Otherwise plans whose nodes do
     /// not answer would take turn after turn.
-    fn next(&self, view: &View) -> Vec<Next> {
+    fn entries_to_try(&self, view: &View) -> Vec<NextEntry> {
         let mut served = BTreeSet::new();
         let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
         let is_first =
-            |job: &Job| self.first.is_some_and(|id| self.prompter.belongs_to(&job.order, id));
+            |job: &Job| self.plan_with_turn.is_some_and(|id| self.prompter.belongs_to(&job.order, id));
         jobs.sort_by_key(|(_index, job)| !is_first(job));
-        let mut next: Vec<Next> = jobs
+        let mut next: Vec<NextEntry> = jobs
             .into_iter()
             .filter(|(_index, job)| served.insert(job.order.slip.signer()))
-            .map(|(index, _job)| Next::Job(index))
+            .map(|(index, _job)| NextEntry::Job(index))
             .collect();
         if !self.prompter.vault.is_unlocked()
-            || view.untrusted.is_some()
+            || view.untrusted_reason.is_some()
             || view.state.frozen.is_some()
         {
             return next;
@@ -226,21 +226,21 @@ impl DeviceQueue {
         let plans = plans.filter(|(_index, plan)| served.insert(plan.address));
         let (late, early): (Vec<_>, Vec<_>) =
             plans.partition(|(_index, plan)| self.payments_first.contains(&plan.address));
-        let by_index = |(index, _plan): (usize, &WaitingPlan)| Next::Plan(index);
+        let by_index = |(index, _plan): (usize, &WaitingPlan)| NextEntry::Plan(index);
         let mut served = BTreeSet::new();
-        let payments = waiting(view).into_iter().filter(|request| served.insert(request.from));
+        let payments = waiting_payments(view).into_iter().filter(|request| served.insert(request.from));
         next.extend(early.into_iter().map(by_index));
-        next.extend(payments.map(Next::Payment));
+        next.extend(payments.map(NextEntry::Payment));
         next.extend(late.into_iter().map(by_index));
         next
     }
 
     /// Returns the address whose key signs; `None` if the job has ended.
-    fn address_of(&self, next: &Next) -> Option<Address> {
+    fn address_of(&self, next: &NextEntry) -> Option<Address> {
         match next {
-            Next::Job(index) => self.jobs.get(*index).map(|job| job.order.slip.signer()),
-            Next::Plan(index) => self.plans.get(*index).map(|plan| plan.address),
-            Next::Payment(request) => Some(request.from),
+            NextEntry::Job(index) => self.jobs.get(*index).map(|job| job.order.slip.signer()),
+            NextEntry::Plan(index) => self.plans.get(*index).map(|plan| plan.address),
+            NextEntry::Payment(request) => Some(request.from),
         }
     }
 
@@ -253,7 +253,7 @@ impl DeviceQueue {
             SigningOutcome::NotAnswered(tried) => return tried,
         };
         if let Some(Job { answer, order }) = self.jobs.remove(index) {
-            self.first.take_if(|first| self.prompter.belongs_to(&order, *first));
+            self.plan_with_turn.take_if(|first| self.prompter.belongs_to(&order, *first));
             let _gone = answer.send(signed);
         }
         TryOutcome::Answered
@@ -316,7 +316,7 @@ impl DeviceQueue {
                 () = clock.sleep_until(wake) => return false,
             }
         }
-        self.first = Some(plan);
+        self.plan_with_turn = Some(plan);
         true
     }
 
@@ -348,7 +348,7 @@ impl DeviceQueue {
     /// Drops the plans that have nothing to sign now.
     fn drop_stale_plans(&mut self, view: &View) {
         let may_sign = self.prompter.vault.is_unlocked()
-            && view.untrusted.is_none()
+            && view.untrusted_reason.is_none()
             && view.state.frozen.is_none();
         self.plans.retain(|plan| {
             let request = view.state.executing.get(&plan.request);
@@ -374,7 +374,7 @@ impl DeviceQueue {
 }
 
 /// An entry that the queue may try next.
-enum Next {
+enum NextEntry {
     /// The position of the job.
     Job(usize),
     /// The position of the plan.
@@ -383,7 +383,7 @@ enum Next {
 }
 
 /// Returns the payments that wait for a device and whose agents may work, the oldest first.
-pub(crate) fn waiting(view: &View) -> Vec<Arc<Request>> {
+pub(crate) fn waiting_payments(view: &View) -> Vec<Arc<Request>> {
     let may_work = |request: &Request| {
         let agent = view.state.agents.get(&request.agent);
         agent.is_some_and(|agent| !agent.suspended)

@@ -18,13 +18,13 @@ pub(crate) struct DeviceStatus {
     /// The setting that was switched off at the last try. Another waiter of the address may not need it.
     pub(crate) switch_off: BTreeMap<(Address, Waiter), NotReady>,
     /// The device that still shows a prompt which the wallet gave up: model and serial number.
-    pub(crate) abandoned: Option<String>,
+    pub(crate) abandoned_device: Option<String>,
     /// The transactions and permits in the queue, the oldest first.
     pub(crate) transactions: Vec<(Subject, Address)>,
     /// The plans that wait for their turn, the oldest first.
     pub(crate) plans: Vec<(RequestId, Address)>,
     /// The latest attempts of transactions that a person refused on a device.
-    pub(crate) refused: VecDeque<(SubmissionId, usize)>,
+    pub(crate) refused_attempts: VecDeque<(SubmissionId, usize)>,
 }
 
 /// The kinds of entries that wait for a device. For each address, the oldest entry of each kind is tried.
@@ -65,9 +65,9 @@ impl DeviceStatus {
     /// Notes that a person refused a transaction.
     pub(super) fn set_refused(&mut self, subject: Subject) {
         if let Subject::Attempt { submission, attempt } = subject {
-            self.refused.push_back((submission, attempt));
-            if self.refused.len() > REFUSED_KEPT {
-                self.refused.pop_front();
+            self.refused_attempts.push_back((submission, attempt));
+            if self.refused_attempts.len() > REFUSED_KEPT {
+                self.refused_attempts.pop_front();
             }
         }
     }

@@ -23,7 +23,7 @@ use super::network_read::{LoanTarget, NetworkReader, ReadNetwork};
 use super::operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder, check_gas};
 use super::position_read::ReadPosition;
 use super::venue_read::ReadVenue;
-use crate::lanes::batch::unavailable;
+use crate::lanes::batch::chain_unavailable;
 use crate::lanes::rehearsal::{Part, PartKind, Sender};
 
 /// The gas limit of the transaction in its rehearsal.

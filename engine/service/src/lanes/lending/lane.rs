@@ -16,7 +16,7 @@ use super::hints::Hints;
 use super::listing::Listing;
 use super::measured::Measured;
 use super::scan::Scan;
-use crate::lanes::batch::unavailable;
+use crate::lanes::batch::chain_unavailable;
 use crate::lanes::measurement_cache::MeasurementCache;
 use crate::lanes::rehearsal::Simulators;
 use crate::ports::Ports;

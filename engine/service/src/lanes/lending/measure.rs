@@ -19,7 +19,7 @@ use super::measured::Measured;
 use super::network_read::{LoanTarget, NetworkReader, ReadNetwork};
 use super::rehearse::{self, LoanPlan, Rehearsal};
 use super::venue_read::{Preview, ReadVenue};
-use crate::lanes::batch::unavailable;
+use crate::lanes::batch::chain_unavailable;
 use crate::lanes::rehearsal::Sender;
 
 /// The gas of a later withdrawal: more than a withdrawal from any kind of venue uses.

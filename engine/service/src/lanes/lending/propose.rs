@@ -13,7 +13,7 @@ use super::input::{self, LoanInput, SizeInput};
 use super::known::KnownVenues;
 use super::lane::Lending;
 use super::measured::Measured;
-use crate::lanes::batch::unavailable;
+use crate::lanes::batch::chain_unavailable;
 
 /// A request as it is checked and recorded.
 #[derive(Debug)]

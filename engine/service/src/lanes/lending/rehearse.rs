@@ -21,7 +21,7 @@ use bursar_submit::Call;
 use super::foreign::AllowedChanges;
 use super::network_read::{ReadNetwork, spender};
 use super::venue_read::ReadVenue;
-use crate::lanes::batch::unavailable;
+use crate::lanes::batch::chain_unavailable;
 use crate::lanes::rehearsal::{APPROVAL_GAS, Part, PartKind, Sender};
 
 /// The gas limit of a supply or withdrawal in a rehearsal. The executed step gets a limit from the gas that the

@@ -15,7 +15,7 @@ use super::known::KnownVenues;
 use super::lane::Lending;
 use super::measure::LoanNetwork;
 use super::network_read::spender;
-use crate::lanes::batch::unavailable;
+use crate::lanes::batch::chain_unavailable;
 use crate::lanes::rehearsal::NextStep;
 
 impl Lending {

@@ -18,7 +18,7 @@ use super::measured::Measured;
 use super::permit::PERSON_LEAST_S;
 use super::propose::spec_of;
 use super::spec::Spec;
-use crate::lanes::batch::unavailable;
+use crate::lanes::batch::chain_unavailable;
 use crate::lanes::rehearsal::{NextStep, PartKind};
 
 impl Trading {

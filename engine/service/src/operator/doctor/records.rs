@@ -80,11 +80,11 @@ fn unknown_file(name: &str) -> CheckAnswer {
 }
 
 fn journal(view: &View) -> CheckAnswer {
-    if let Some(why) = &view.failed {
+    if let Some(why) = &view.failure {
         let advice = "free the disk, then restart the engine";
         return CheckAnswer::fail("journal", format!("it cannot be written: {why}"), advice);
     }
-    match &view.untrusted {
+    match &view.untrusted_reason {
         Some(why) => CheckAnswer::fail(
             "journal",
             format!("it does not match the wallet: {why}"),
@@ -132,10 +132,10 @@ mod tests {
             burst_lapses_at: None,
             authorized: 0,
             head: Head::default(),
-            untrusted: reason(untrusted),
-            judged: !untrusted,
-            failed: reason(failed),
-            forgotten: 0,
+            untrusted_reason: reason(untrusted),
+            is_verified: !untrusted,
+            failure: reason(failed),
+            forgotten_before_day: 0,
         }
     }
 

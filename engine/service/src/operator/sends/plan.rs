@@ -98,7 +98,7 @@ pub(super) async fn plan(
         gas_price_max: gas.ceiling,
         by,
     };
-    let paid = engine.core.reader().paid(&Payee { chain: network.chain, address: to });
+    let paid = engine.core.reader().payee_totals(&Payee { chain: network.chain, address: to });
     let (balance, gas_money) = transfer.balances(&free, native_after, engine.core.now().utc);
     let card = SendCard {
         amount: send.amount_text(),

@@ -5,24 +5,24 @@ use bursar_chain::ports::EndpointLabel;
 use bursar_core::networks::Network;
 
 use crate::config::Config;
-use crate::funds::Unknown;
+use crate::funds::UnknownReason;
 
 /// Maximum number of endpoints named in a reason: the first ones, which are tried first.
 const ENDPOINTS_NAMED_MAX: usize = 3;
 
 /// Returns the reason as one sentence.
-pub(crate) fn reason(why: Unknown, network: &Network, config: &Config) -> String {
+pub(crate) fn reason(why: UnknownReason, network: &Network, config: &Config) -> String {
     let title = network.title;
     match why {
-        Unknown::NoEndpoint => {
+        UnknownReason::NoEndpoint => {
             let set = format!("`network rpc {} <url>`", network.chain);
             format!("No endpoint is set for {title}: {set}.")
         }
-        Unknown::NoAnswer => {
+        UnknownReason::NoAnswer => {
             format!("No endpoint of {title} gave a valid answer{}.", asked(network, config))
         }
-        Unknown::TooSlow => format!("{title} did not answer in time{}.", asked(network, config)),
-        Unknown::NotAToken => format!("The token's contract on {title} gave no valid balance."),
+        UnknownReason::TooSlow => format!("{title} did not answer in time{}.", asked(network, config)),
+        UnknownReason::NotAToken => format!("The token's contract on {title} gave no valid balance."),
     }
 }
 

@@ -32,7 +32,7 @@ async fn note_and_lock(
     let mut noted = None;
     if engine.vault.is_unlocked() {
         let view = engine.core.view();
-        if view.untrusted.is_none() && view.failed.is_none() {
+        if view.untrusted_reason.is_none() && view.failure.is_none() {
             let (vault, head) = (Arc::clone(&engine.vault), view.head);
             match blocking(move || vault.note_journal(head)).await {
                 Ok(Ok(())) => noted = Some(head.seq),
@@ -43,7 +43,7 @@ async fn note_and_lock(
         }
         engine.vault.lock();
     }
-    if let Err(fault) = engine.core.locked(cause, noted).await {
+    if let Err(fault) = engine.core.report_lock(cause, noted).await {
         tracing::debug!(code = %fault.code, "the core had stopped before the wallet was locked");
     }
 }

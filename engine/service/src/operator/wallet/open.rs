@@ -45,7 +45,7 @@ pub(crate) async fn open_with(
     if let Some(why) = &prepared.fallback {
         warnings.push(Warning { code: "PREVIOUS_COPY".to_owned(), message: why.to_string() });
     }
-    let opened = match engine.core.unlocked(prepared.seal_keys, prepared.note).await {
+    let opened = match engine.core.report_unlock(prepared.seal_keys, prepared.note).await {
         Ok(sealed) => admit(engine, sealed).await,
         Err(fault) => Err(fault),
     };
@@ -92,7 +92,7 @@ pub(crate) async fn admit(
     sealed: Option<Head>,
 ) -> Result<(Vec<Warning>, Option<u64>), Fault> {
     let (vault, view) = (Arc::clone(&engine.vault), engine.core.view());
-    let untrusted = view.untrusted.clone();
+    let untrusted = view.untrusted_reason.clone();
     let admitted = blocking(move || vault.admit(&view.state, sealed)).await??;
     let warning = |message: String| Warning { code: "WALLET_FILE".to_owned(), message };
     let mut warnings: Vec<Warning> = admitted.warnings.into_iter().map(warning).collect();

@@ -16,7 +16,7 @@ pub(super) async fn seal(engine: &Arc<EngineContext>) -> Result<(), Fault> {
         Ok::<_, Fault>((keys, vault.journal_note()?))
     })
     .await??;
-    if let Some(head) = engine.core.unlocked(keys, note).await? {
+    if let Some(head) = engine.core.report_unlock(keys, note).await? {
         let vault = Arc::clone(&engine.vault);
         blocking(move || vault.note_sealed(head)).await??;
     }

@@ -12,9 +12,9 @@ use bursar_rows::table_if_written;
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::{history, payees};
-use crate::journal::payees::behind;
+use crate::journal::payees::behind_error;
 use crate::journal::store::{
-    PREFIX_HITS_MAX, Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record,
+    PREFIX_HITS_MAX, Reader, Snapshot, StoreError, Visit, VisitPayee, VisitRequest, decode_record,
     decode_settlement, id_key, prefix_key,
 };
 use crate::journal::tables::{IndexHit, Tables};
@@ -91,9 +91,9 @@ impl LayeredReader {
         self.find(|tables| tables.entries.get(&seq).cloned(), |read| history::entry(read, seq))
     }
 
-    pub(super) fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
-        let far = |read: &ReadTransaction| Ok(history::indexed(read, key)?.map(IndexHit::Entry));
-        Ok(self.find(|tables| tables.indexed(key), far)?.and_then(IndexHit::entry))
+    pub(super) fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        let far = |read: &ReadTransaction| Ok(history::entry_of_key(read, key)?.map(IndexHit::Entry));
+        Ok(self.find(|tables| tables.entry_of_key(key), far)?.and_then(IndexHit::entry))
     }
 
     pub(super) fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
@@ -105,11 +105,11 @@ impl LayeredReader {
     /// Returns a payee's row, even while the rows are behind the head.
     pub(super) fn row_of(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         let near = |tables: &Tables| tables.payees.get(payee).copied();
-        self.find(near, |read| payees::one(read, payee))
+        self.find(near, |read| payees::payee_row(read, payee))
     }
 
     /// Returns entries after `seq` from memory; `None` if a checkpoint has finished since `checkpoints_done`.
-    fn piece(&self, seq: u64, checkpoints_done: u64) -> Option<Vec<(u64, Vec<u8>)>> {
+    fn entries_in_memory(&self, seq: u64, checkpoints_done: u64) -> Option<Vec<(u64, Vec<u8>)>> {
         let layers = self.read();
         let after = (Bound::Excluded(seq), Bound::Unbounded);
         let frozen = layers.frozen.iter().flat_map(|tables| tables.entries.range(after));
@@ -122,7 +122,7 @@ impl LayeredReader {
     ///
     /// # Errors
     /// A checkpoint has finished since `checkpoints_done`.
-    fn newest_near(
+    fn newest_in_memory(
         &self,
         below: Bound<u64>,
         checkpoints_done: u64,
@@ -141,7 +141,7 @@ impl LayeredReader {
 
 impl Reader for LayeredReader {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
-        match self.indexed(&id_key(id))? {
+        match self.entry_of_key(&id_key(id))? {
             Some(seq) => self.record(seq),
             None => Ok(None),
         }
@@ -154,7 +154,7 @@ impl Reader for LayeredReader {
         self.find(near, far)?.transpose()
     }
 
-    fn paid(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+    fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         {
             let layers = self.read();
             if layers.active.payees_through != layers.active.head {
@@ -164,7 +164,7 @@ impl Reader for LayeredReader {
         self.row_of(payee)
     }
 
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+    fn payees(&self, visit: &mut VisitPayee<'_>) -> Result<(), StoreError> {
         let (near, read) = {
             let layers = self.read();
             let mut near = layers.frozen.as_ref().map(|tables| tables.payees.clone());
@@ -175,7 +175,7 @@ impl Reader for LayeredReader {
             visit(*payee, Some(*paid));
         }
         let Some(read) = read else { return Ok(()) };
-        payees::all(&read, &mut |payee, paid| {
+        payees::visit_rows(&read, &mut |payee, paid| {
             if !near.contains_key(&payee) {
                 visit(payee, paid);
             }
@@ -205,7 +205,7 @@ impl Reader for LayeredReader {
                 None => Ok(None),
             };
             let mut far = next_far()?;
-            while let Ok(near) = self.newest_near(below, checkpoints_done) {
+            while let Ok(near) = self.newest_in_memory(below, checkpoints_done) {
                 let far_seq = far.as_ref().map(|(seq, _bytes)| *seq);
                 let near_seq = near.as_ref().map(|(seq, _bytes)| *seq);
                 let row = if far_seq > near_seq { far.take() } else { near };
@@ -238,7 +238,7 @@ impl Reader for LayeredReader {
             (near, layers.begin_read()?)
         };
         if let Some(read) = read {
-            seqs.extend(history::indexed_from(&read, &start, most)?);
+            seqs.extend(history::entries_of_keys(&read, &start, most)?);
         }
         let mut found = Vec::new();
         for seq in seqs.iter().rev() {
@@ -261,7 +261,7 @@ impl Reader for LayeredReader {
                 let Some(last) = history::read_after(&read, seq, visit)? else { return Ok(()) };
                 seq = last;
             }
-            while let Some(piece) = self.piece(seq, checkpoints_done) {
+            while let Some(piece) = self.entries_in_memory(seq, checkpoints_done) {
                 for (at, bytes) in &piece {
                     seq = *at;
                     if !visit(bytes) {
