@@ -438,7 +438,7 @@ fn spawn_background(
         ports: context.ports.clone(),
         trading: Arc::clone(&context.trading),
         lending: Arc::clone(&context.lending),
-        executed: context.executed.clone(),
+        execution_counter: context.executed.clone(),
         core: context.core.clone(),
         signer: Arc::clone(&context.execution.signer),
         turns,

@@ -49,7 +49,7 @@ impl PlanInput for LoanInput {
         if let Ok(measured) = proposal.measured
             && refused.is_none()
         {
-            api.lending.keep(id, outbox, measured);
+            api.lending.cache_measurement(id, outbox, measured);
         }
         Ok((LaneAsk::Loan(Box::new(proposal.ask)), refused))
     }

@@ -24,7 +24,7 @@ use super::objects::check_fields;
 use super::plans::integer;
 use super::reply::Answer;
 use crate::lanes::lending::scan_object::ScanProgress;
-use crate::lanes::lending::{KnownVenues, ListedMarket, Listing, OwnVenue, Venue, network_of};
+use crate::lanes::lending::{KnownVenues, ListedMarket, Listing, OwnVenue, VaultFacts, network_of};
 
 pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     try_venues(&api, request).await.unwrap_or_else(Answer::from).into_http()
@@ -103,7 +103,7 @@ fn listed_venues(
     own: &[OwnVenue],
 ) -> Vec<Value> {
     let find = |venue: VenueId| own.iter().find(|one| one.venue == venue);
-    let confirmed = |venue: &Venue| {
+    let confirmed = |venue: &VaultFacts| {
         let record = caller.view.state.loans.venue(network.chain, VenueId::Vault(venue.address));
         record.and_then(|record| record.confirmed).is_some_and(|given| {
             given.curator == Some(venue.curator) && given.owner == Some(venue.owner)
@@ -152,7 +152,7 @@ fn with_position(venue: Object, own: Option<&OwnVenue>) -> Object {
         .with("withdrawable_now", atoms(own.and_then(|own| own.withdrawable)))
 }
 
-fn vault(network: &Network, venue: &Venue, own: Option<&OwnVenue>) -> Object {
+fn vault(network: &Network, venue: &VaultFacts, own: Option<&OwnVenue>) -> Object {
     let all = venue_base(network, VenueId::Vault(venue.address), &venue.name)
         .with("symbol", venue.symbol.as_str())
         .with("curator", venue.curator.to_checksum(None))

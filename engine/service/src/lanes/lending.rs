@@ -40,6 +40,6 @@ pub use operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder};
 pub use own_venues::OwnVenue;
 pub use positions::{OwnerPositions, Position};
 pub use propose::Proposal;
-pub(super) use steps::approved;
+pub(super) use steps::approved_token_and_spender;
 pub use survey::Survey;
-pub use vault_read::Venue;
+pub use vault_read::VaultFacts;

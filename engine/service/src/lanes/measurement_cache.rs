@@ -20,7 +20,7 @@ pub(super) trait Measurement {
     fn at_ms(&self) -> u64;
 
     /// Returns whether the execution was allowed on the basis of this measurement.
-    fn allowed(&self, execution: &Execution) -> bool;
+    fn is_basis_of(&self, execution: &Execution) -> bool;
 }
 
 /// The newest measurements, each for one request.
@@ -37,7 +37,7 @@ impl<M: Measurement> MeasurementCache<M> {
     /// Caches a measurement, unless the cache is full.
     ///
     /// `outbox` is the state of the paying address's outbox before the measurement.
-    pub(super) fn put(&self, id: RequestId, outbox: Arc<Outbox>, measured: M) {
+    pub(super) fn insert(&self, id: RequestId, outbox: Arc<Outbox>, measured: M) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ms = measured.at_ms();
         kept.retain(|_id, (_outbox, older)| is_fresh(older, now_ms));
@@ -60,7 +60,7 @@ impl<M: Measurement> MeasurementCache<M> {
         let (before, measured) = taken?;
         let untouched = outbox.open.is_empty() && *before == *outbox;
         let first = execution.steps.is_empty() && execution.permit.is_none();
-        let holds = measured.allowed(execution) && is_fresh(&measured, now_ms);
+        let holds = measured.is_basis_of(execution) && is_fresh(&measured, now_ms);
         (untouched && first && holds).then_some(measured)
     }
 }
@@ -97,7 +97,7 @@ mod tests {
             AT_MS
         }
 
-        fn allowed(&self, execution: &Execution) -> bool {
+        fn is_basis_of(&self, execution: &Execution) -> bool {
             Some(&self.quote) == execution.quote.trade() && self.floor >= execution.floor
         }
     }
@@ -125,11 +125,11 @@ mod tests {
     }
 
     /// Returns whether the cache yields the measurement `later_ms` after it began.
-    fn is_taken(execution: &Execution, outbox: &Outbox, later_ms: u64) -> bool {
+    fn is_reused(execution: &Execution, outbox: &Outbox, later_ms: u64) -> bool {
         let kept = MeasurementCache::default();
         let id = RequestId::from_entropy([1; 16]);
         let before = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
-        kept.put(id, Arc::new(before), measured());
+        kept.insert(id, Arc::new(before), measured());
         let first = kept.take(id, execution, outbox, AT_MS + later_ms).is_some();
         assert!(kept.take(id, execution, outbox, AT_MS).is_none(), "it is taken once");
         first
@@ -150,24 +150,24 @@ mod tests {
     #[test]
     fn a_measurement_serves_once_for_the_first_step_of_its_plan() {
         let outbox = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
-        assert!(is_taken(&execution(), &outbox, 0));
-        assert!(is_taken(&execution(), &outbox, MEASUREMENT_FRESH_MS));
-        assert!(!is_taken(&execution(), &outbox, MEASUREMENT_FRESH_MS + 1), "too old");
+        assert!(is_reused(&execution(), &outbox, 0));
+        assert!(is_reused(&execution(), &outbox, MEASUREMENT_FRESH_MS));
+        assert!(!is_reused(&execution(), &outbox, MEASUREMENT_FRESH_MS + 1), "too old");
 
         let step = PlanStep {
             purpose: StepPurpose::Allowance,
             submission: SubmissionId([0; 16]),
             outcome: None,
         };
-        assert!(!is_taken(&Execution { steps: vec![step], ..execution() }, &outbox, 0));
+        assert!(!is_reused(&Execution { steps: vec![step], ..execution() }, &outbox, 0));
         let higher = Atoms(U256::from(991));
         assert!(
-            !is_taken(&Execution { floor: higher, ..execution() }, &outbox, 0),
+            !is_reused(&Execution { floor: higher, ..execution() }, &outbox, 0),
             "another floor"
         );
         let quote = TradeQuote { block: 8, ..measured().quote }.into();
-        assert!(!is_taken(&Execution { quote, ..execution() }, &outbox, 0), "another measurement");
+        assert!(!is_reused(&Execution { quote, ..execution() }, &outbox, 0), "another measurement");
         let used = Outbox { floor: 1, ..outbox };
-        assert!(!is_taken(&execution(), &used, 0), "a transaction was opened since");
+        assert!(!is_reused(&execution(), &used, 0), "a transaction was opened since");
     }
 }

@@ -54,7 +54,7 @@ pub struct Worker {
     pub ports: Ports,
     pub trading: Arc<Trading>,
     pub lending: Arc<Lending>,
-    pub executed: ExecutionCounter,
+    pub execution_counter: ExecutionCounter,
     pub core: Handle,
     pub signer: Arc<dyn Signer>,
     pub(crate) turns: Turns,
@@ -109,7 +109,7 @@ enum StepResult {
     /// A transaction was opened. Its outbox requests the signature.
     Opened,
     Done,
-    NotNow,
+    NotPossible,
 }
 
 impl Worker {
@@ -121,7 +121,7 @@ impl Worker {
         } else {
             self.take_step(request, None).await
         };
-        if taken == StepResult::NotNow {
+        if taken == StepResult::NotPossible {
             self.pause().await;
         }
     }
@@ -131,10 +131,10 @@ impl Worker {
         // While another transaction is open, the step would wait for a nonce, and its time limit would pass.
         let key = outbox_key(request.ask.chain(), request.from);
         if !self.core.view().state.outboxes.get(&key).open.is_empty() {
-            return StepResult::NotNow;
+            return StepResult::NotPossible;
         }
         let Some(turn) = self.turns.take(request.id, request.from).await else {
-            return StepResult::NotNow;
+            return StepResult::NotPossible;
         };
         // The request may have ended during the search for its device.
         let view = self.core.view();
@@ -157,7 +157,7 @@ impl Worker {
 
     /// Takes the next step of a plan, if that is possible now.
     async fn take_step(&self, request: &Request, turn: Option<&PlanTurn>) -> StepResult {
-        let Some(execution) = request.execution() else { return StepResult::NotNow };
+        let Some(execution) = request.execution() else { return StepResult::NotPossible };
         let action = match self.next_action(request, execution).await {
             Ok(action) => action,
             Err(refusal) if is_temporary(&refusal) => None,
@@ -169,7 +169,7 @@ impl Worker {
             if matches!(**end, ExecutionEnd::Executed { .. }));
         // The plan has lost its turn, and the device may show another prompt by now.
         if turn.is_some_and(PlanTurn::is_lost) {
-            return StepResult::NotNow;
+            return StepResult::NotPossible;
         }
         let permit = match &action {
             Some(Action::OrderPermit(order)) => Some(order.permit),
@@ -184,14 +184,14 @@ impl Worker {
             (taken, _no_permit) => taken.map(|_outcome| ()),
         };
         if executes && taken.is_ok() {
-            self.executed.count();
+            self.execution_counter.count();
         }
         match taken {
             Ok(()) if self.has_open_step(request.id) => StepResult::Opened,
             Ok(()) => StepResult::Done,
             Err(fault) => {
                 tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
-                StepResult::NotNow
+                StepResult::NotPossible
             }
         }
     }
@@ -205,7 +205,7 @@ impl Worker {
     /// Records the amount that a withdrawal of the operator brought back, or pauses if that is not possible now.
     async fn book(&self, record: &SendRecord) {
         let Some(hash) = record.unbooked_tx() else { return };
-        let booked = match self.lending.brought_back(&record.send, hash).await {
+        let booked = match self.lending.withdrawn_amount(&record.send, hash).await {
             Ok(received) => {
                 let id = record.send.id;
                 self.core.act(Action::BookWithdrawal { id, received }).await.is_ok()
@@ -290,7 +290,7 @@ impl Worker {
         }
         if let Some(main) = execution.main_step() {
             let Some(Outcome::Succeeded { hash, .. }) = main.outcome else { return Ok(None) };
-            return self.executed(request, execution, hash).await.map(Some);
+            return self.end_executed(request, execution, hash).await.map(Some);
         }
         let key = outbox_key(request.ask.chain(), request.from);
         let outbox = self.core.view().state.outboxes.get(&key);
@@ -305,7 +305,7 @@ impl Worker {
             }
             LaneAsk::Payment(_) => None,
         };
-        let Some(NextStep { part, ceiling, until, quote }) = next else { return Ok(None) };
+        let Some(NextStep { part, gas_price_max: ceiling, until, quote }) = next else { return Ok(None) };
         let (id, index) = (request.id, execution.steps.len());
         Ok(match (part.kind, quote) {
             (PartKind::Permit(permit), Quote::Trade(quote)) => {
@@ -327,7 +327,7 @@ impl Worker {
     }
 
     /// Reads the amounts that a final main transaction moved, and the total cost of the transactions of a trade.
-    async fn executed(
+    async fn end_executed(
         &self,
         request: &Request,
         execution: &Execution,
@@ -341,7 +341,7 @@ impl Worker {
                 (filled.received, None, filled.fee)
             }
             LaneAsk::Loan(loan) => {
-                let (received, position) = self.lending.settled(loan, request.from, hash).await?;
+                let (received, position) = self.lending.settled_amounts(loan, request.from, hash).await?;
                 (received, position, None)
             }
             LaneAsk::Payment(_) => (None, None, None),

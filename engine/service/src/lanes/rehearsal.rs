@@ -46,7 +46,7 @@ pub(super) enum PartKind {
 pub(super) struct NextStep {
     pub(super) part: Part,
     /// Maximum price to offer for a unit of gas, in wei.
-    pub(super) ceiling: u128,
+    pub(super) gas_price_max: u128,
     /// The call must be broadcast before this moment.
     pub(super) until: Utc,
     /// The quote from which the call was built.
@@ -57,12 +57,12 @@ pub(super) struct NextStep {
 #[derive(Debug, Default)]
 pub(super) struct Simulators {
     // A lock instead of an owning task: it is never held across an await.
-    known: Mutex<BTreeMap<ChainId, Arc<Simulator>>>,
+    simulators: Mutex<BTreeMap<ChainId, Arc<Simulator>>>,
 }
 
 impl Simulators {
     pub(super) fn of(&self, chain: ChainId) -> Arc<Simulator> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.simulators.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(chain).or_default())
     }
 }
@@ -118,7 +118,7 @@ impl Sender<'_> {
     }
 
     /// Returns the highest price that a step of the plan may offer for a unit of gas, in wei.
-    pub(super) fn ceiling(&self, fees: &Fees) -> u128 {
+    pub(super) fn gas_price_max(&self, fees: &Fees) -> u128 {
         fees.max_price().saturating_mul(2).min(self.gas.ceiling)
     }
 

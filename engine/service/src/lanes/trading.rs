@@ -27,5 +27,5 @@ pub use input::{TRADE_FIELDS, TradeInput};
 pub use lane::Trading;
 pub use measured::Measured;
 pub use propose::{Proposal, default_slippage};
-pub(super) use steps::approved;
+pub(super) use steps::approved_token_and_spender;
 pub use wiring::{UnexpectedContract, Wiring};

@@ -74,7 +74,7 @@ fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -
     if request.execution().is_some() && !view.state.awaits_device_signature(request) {
         return QueueStatus::new("sent", "Its last transaction is on the way to a block.");
     }
-    let why = status.why(request.from, waiter(status, request));
+    let why = status.not_shown_reason(request.from, waiter(status, request));
     match (before(status, view, request), why, prompting) {
         (0, None, Some(_other)) => {
             QueueStatus::new("next", "The Ledger shows another request first.")

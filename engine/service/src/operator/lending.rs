@@ -20,7 +20,7 @@ use self::support::{lends, reason, standing, text};
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
-use crate::lanes::lending::Venue;
+use crate::lanes::lending::VaultFacts;
 
 pub(super) use positions::positions;
 
@@ -78,7 +78,7 @@ pub(super) async fn position(
     }
 }
 
-fn describe(state: &State, network: &Network, venue: &Venue) -> VenueAnswer {
+fn describe(state: &State, network: &Network, venue: &VaultFacts) -> VenueAnswer {
     let total = venue.lends_stablecoin.then_some(venue.total_assets);
     let liquid = venue.liquid.filter(|_known| venue.lends_stablecoin);
     VenueAnswer {

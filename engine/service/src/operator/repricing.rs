@@ -32,7 +32,7 @@ pub(super) async fn requote(
             let known = KnownVenues::of(state, request);
             engine.lending.requote(loan, request.from, &known).await.map(|measured| {
                 let quote: Quote = measured.quote().clone().into();
-                engine.lending.keep(request.id, outbox, measured);
+                engine.lending.cache_measurement(request.id, outbox, measured);
                 quote
             })
         }

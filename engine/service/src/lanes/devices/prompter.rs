@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::status::{DeviceStatus, ShownPrompt, Waiter};
-use super::switches::{MissingSwitch, Shown, SwitchRests};
+use super::switches::{MissingSwitch, ShownData, SwitchRests};
 use crate::core::View;
 use crate::core::handle::Handle;
 use crate::device::{
@@ -119,7 +119,7 @@ impl Prompter {
             Err(why) => return self.not_ready(address, waiter, why),
         };
         let Some(device) = ready.device() else { return TryOutcome::NotReady };
-        if let Some(why) = self.reason_to_rest(&ready, device, Shown::TypedData) {
+        if let Some(why) = self.reason_to_rest(&ready, device, ShownData::TypedData) {
             return self.not_ready(address, waiter, why);
         }
         let Some(token) = request.ask.payment().and_then(PaymentAsk::token_domain) else {
@@ -128,7 +128,7 @@ impl Prompter {
         let begun = match device.begin_payment(&token, &ready.configuration).await {
             Ok(begun) => begun,
             Err(why) => {
-                self.note_refusal(&ready, device, Shown::TypedData, &why);
+                self.note_refusal(&ready, device, ShownData::TypedData, &why);
                 return self.not_ready(address, waiter, why);
             }
         };
@@ -208,7 +208,7 @@ impl Prompter {
         let Some(device) = ready.device() else {
             return SigningOutcome::NotAnswered(TryOutcome::NotReady);
         };
-        if let Some(why) = self.reason_to_rest(&ready, device, Shown::of(&order.terms)) {
+        if let Some(why) = self.reason_to_rest(&ready, device, ShownData::of(&order.terms)) {
             return SigningOutcome::NotAnswered(self.not_ready(address, waiter, why));
         }
         let begun = ReceivedCommands::default();
@@ -234,15 +234,15 @@ impl Prompter {
         &mut self,
         ready: &AddressDevice,
         device: &ReadyDevice,
-        shown: Shown,
+        shown: ShownData,
     ) -> Option<NotReady> {
         let now_ms = self.ports.clock.mono_ms();
-        let switch = self.switch_rests.missing(device.name(), shown, &ready.configuration, now_ms)?;
+        let switch = self.switch_rests.missing_switch(device.name(), shown, &ready.configuration, now_ms)?;
         Some(NotReady::RefusedData { name: device.name().to_owned(), switch })
     }
 
     /// Leaves a device alone for a while if it refused the data because a setting is switched off.
-    fn note_refusal(&mut self, ready: &AddressDevice, device: &ReadyDevice, shown: Shown, why: &NotReady) {
+    fn note_refusal(&mut self, ready: &AddressDevice, device: &ReadyDevice, shown: ShownData, why: &NotReady) {
         let Some(switch) = why.missing_switch() else { return };
         let now_ms = self.ports.clock.mono_ms();
         let missing = MissingSwitch { switch, configuration: ready.configuration };
@@ -256,7 +256,7 @@ impl Prompter {
         order: &SigningOrder,
         answered: &PromptOutcome,
     ) {
-        let shown = Shown::of(&order.terms);
+        let shown = ShownData::of(&order.terms);
         match answered {
             PromptOutcome::Signed(_) | PromptOutcome::Refused => {
                 self.switch_rests.end(device.name(), shown)

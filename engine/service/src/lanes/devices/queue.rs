@@ -277,7 +277,7 @@ impl DeviceQueue {
         }
         let Some(plan) = self.plans.remove(index) else { return TryOutcome::NotReady };
         let (turn, is_kept) = PlanTurn::new();
-        if plan.granted.send(turn).is_ok() {
+        if plan.grant.send(turn).is_ok() {
             if self.await_order(plan.request, is_kept).await {
                 self.payments_first.remove(&plan.address);
             } else {
@@ -353,7 +353,7 @@ impl DeviceQueue {
         self.plans.retain(|plan| {
             let request = view.state.executing.get(&plan.request);
             may_sign
-                && !plan.granted.is_closed()
+                && !plan.grant.is_closed()
                 && request.is_some_and(|request| view.state.awaits_device_signature(request))
         });
     }

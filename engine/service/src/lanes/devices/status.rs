@@ -36,11 +36,11 @@ pub(crate) enum Waiter {
 }
 
 /// Maximum number of refused transactions to remember, for the commands that wait for their outcome.
-const REFUSED_KEPT: usize = 32;
+const REFUSED_ATTEMPTS_MAX: usize = 32;
 
 impl DeviceStatus {
     /// Returns why the oldest waiter of an address was not shown at the last try.
-    pub(crate) fn why(&self, address: Address, waiter: Waiter) -> Option<&NotReady> {
+    pub(crate) fn not_shown_reason(&self, address: Address, waiter: Waiter) -> Option<&NotReady> {
         self.switch_off.get(&(address, waiter)).or_else(|| self.not_ready.get(&address))
     }
 
@@ -66,7 +66,7 @@ impl DeviceStatus {
     pub(super) fn set_refused(&mut self, subject: Subject) {
         if let Subject::Attempt { submission, attempt } = subject {
             self.refused_attempts.push_back((submission, attempt));
-            if self.refused_attempts.len() > REFUSED_KEPT {
+            if self.refused_attempts.len() > REFUSED_ATTEMPTS_MAX {
                 self.refused_attempts.pop_front();
             }
         }

@@ -18,7 +18,7 @@ const REST_MS: u64 = 60_000;
 
 /// The kind of data that a device shows. Each kind needs its own switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Shown {
+pub(super) enum ShownData {
     TypedData,
     /// A transaction that calls a contract.
     Call,
@@ -26,7 +26,7 @@ pub(super) enum Shown {
     Coins,
 }
 
-impl Shown {
+impl ShownData {
     pub(super) fn of(terms: &Terms) -> Self {
         match terms {
             Terms::Payment { .. } | Terms::Permit { .. } => Self::TypedData,
@@ -53,14 +53,14 @@ struct Rest {
 
 /// The pauses of all devices, by the device's name and the kind of data.
 #[derive(Debug, Default)]
-pub(super) struct SwitchRests(BTreeMap<(String, Shown), Rest>);
+pub(super) struct SwitchRests(BTreeMap<(String, ShownData), Rest>);
 
 impl SwitchRests {
     /// Returns the missing switch if a device is to be left alone now. A changed configuration ends the pause.
-    pub(super) fn missing(
+    pub(super) fn missing_switch(
         &mut self,
         device: &str,
-        shown: Shown,
+        shown: ShownData,
         configuration: &Configuration,
         now_ms: u64,
     ) -> Option<Switch> {
@@ -77,7 +77,7 @@ impl SwitchRests {
     pub(super) fn begin(
         &mut self,
         device: &str,
-        shown: Shown,
+        shown: ShownData,
         missing: MissingSwitch,
         now_ms: u64,
     ) {
@@ -88,7 +88,7 @@ impl SwitchRests {
     }
 
     /// Forgets the refusals of a device, because it has shown data of this kind.
-    pub(super) fn end(&mut self, device: &str, shown: Shown) {
+    pub(super) fn end(&mut self, device: &str, shown: ShownData) {
         self.0.remove(&(device.to_owned(), shown));
     }
 
@@ -116,54 +116,54 @@ mod tests {
         Configuration { blind_signing, version: Version { major: 1, minor: 22, patch: 0 } }
     }
 
-    fn refused(rests: &mut SwitchRests, now_ms: u64) {
+    fn record_refusal(rests: &mut SwitchRests, now_ms: u64) {
         let (switch, configuration) = (Switch::BlindSigningOrRawMessages, configuration(false));
         let missing = MissingSwitch { switch, configuration };
-        rests.begin(NAME, Shown::TypedData, missing, now_ms);
+        rests.begin(NAME, ShownData::TypedData, missing, now_ms);
     }
 
-    fn rests_at(rests: &mut SwitchRests, now_ms: u64) -> bool {
-        rests.missing(NAME, Shown::TypedData, &configuration(false), now_ms).is_some()
+    fn is_resting_at(rests: &mut SwitchRests, now_ms: u64) -> bool {
+        rests.missing_switch(NAME, ShownData::TypedData, &configuration(false), now_ms).is_some()
     }
 
     #[test]
     fn the_first_pause_is_half_a_minute_and_each_further_one_a_minute() {
         let mut rests = SwitchRests::default();
-        assert!(!rests_at(&mut rests, 0));
+        assert!(!is_resting_at(&mut rests, 0));
         let mut now_ms = 0;
         for rest_ms in [30_000, 60_000, 60_000] {
-            refused(&mut rests, now_ms);
-            assert!(rests_at(&mut rests, now_ms + rest_ms - 1));
+            record_refusal(&mut rests, now_ms);
+            assert!(is_resting_at(&mut rests, now_ms + rest_ms - 1));
             now_ms += rest_ms;
-            assert!(!rests_at(&mut rests, now_ms));
+            assert!(!is_resting_at(&mut rests, now_ms));
         }
-        rests.end(NAME, Shown::TypedData);
-        refused(&mut rests, now_ms);
-        assert!(!rests_at(&mut rests, now_ms + 30_000), "a first one again");
+        rests.end(NAME, ShownData::TypedData);
+        record_refusal(&mut rests, now_ms);
+        assert!(!is_resting_at(&mut rests, now_ms + 30_000), "a first one again");
     }
 
     #[test]
     fn a_changed_configuration_or_the_operator_ends_a_pause() {
         let mut rests = SwitchRests::default();
-        refused(&mut rests, 0);
-        let other = rests.missing(NAME, Shown::TypedData, &configuration(true), 1);
+        record_refusal(&mut rests, 0);
+        let other = rests.missing_switch(NAME, ShownData::TypedData, &configuration(true), 1);
         assert_eq!(other, None);
-        assert!(!rests_at(&mut rests, 2), "also if it is changed back");
-        refused(&mut rests, 0);
+        assert!(!is_resting_at(&mut rests, 2), "also if it is changed back");
+        record_refusal(&mut rests, 0);
         rests.clear();
-        assert!(!rests_at(&mut rests, 1));
+        assert!(!is_resting_at(&mut rests, 1));
     }
 
     #[test]
     fn a_pause_is_of_one_device_and_one_kind_of_data() {
         let mut rests = SwitchRests::default();
-        refused(&mut rests, 0);
+        record_refusal(&mut rests, 0);
         let of = configuration(false);
-        assert_eq!(rests.missing(NAME, Shown::Call, &of, 1), None);
-        assert_eq!(rests.missing("Ledger Flex (0002)", Shown::TypedData, &of, 1), None);
+        assert_eq!(rests.missing_switch(NAME, ShownData::Call, &of, 1), None);
+        assert_eq!(rests.missing_switch("Ledger Flex (0002)", ShownData::TypedData, &of, 1), None);
         rests.forget_old(29_999);
-        assert!(rests_at(&mut rests, 1), "a new request does not disturb the person either");
+        assert!(is_resting_at(&mut rests, 1), "a new request does not disturb the person either");
         rests.forget_old(30_000);
-        assert!(!rests_at(&mut rests, 1));
+        assert!(!is_resting_at(&mut rests, 1));
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Turns(mpsc::Sender<Entry>);
 pub(super) struct WaitingPlan {
     pub(super) request: RequestId,
     pub(super) address: Address,
-    pub(super) granted: oneshot::Sender<PlanTurn>,
+    pub(super) grant: oneshot::Sender<PlanTurn>,
 }
 
 /// The turn of a plan: the queue shows nothing else until the plan's signing order arrives or this value is dropped.
@@ -50,7 +50,7 @@ impl Turns {
     /// engine stops.
     pub(crate) async fn take(&self, request: RequestId, address: Address) -> Option<PlanTurn> {
         let (granted, turn) = oneshot::channel();
-        let waiting = WaitingPlan { request, address, granted };
+        let waiting = WaitingPlan { request, address, grant: granted };
         self.0.send(Entry::Plan(waiting)).await.ok()?;
         turn.await.ok()
     }

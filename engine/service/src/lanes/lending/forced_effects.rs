@@ -13,15 +13,15 @@ use super::rehearse::failure;
 
 /// The permitted deviation of a rehearsal: one part in this many. The expected amounts use the prices of the previous
 /// block.
-const DEVIATION_PARTS: U256 = alloy_primitives::uint!(1_000_U256);
+const DEVIATION_DIVISOR: U256 = alloy_primitives::uint!(1_000_U256);
 
 /// The effects that a forced exit must have, from the state of the block at which it was planned. Amounts are in the
 /// stablecoin's smallest unit.
-pub(super) struct Expected {
+pub(super) struct ExpectedEffects {
     pub(super) owner: Address,
     pub(super) vault: Address,
     pub(super) singleton: Address,
-    pub(super) ours: AllowedChanges,
+    pub(super) allowed_changes: AllowedChanges,
     /// The assets that must arrive; `None` for a full exit.
     pub(super) assets: Option<U256>,
     pub(super) penalty: U256,
@@ -44,7 +44,7 @@ pub(super) struct Outflow {
     pub(super) shares: U256,
 }
 
-impl Expected {
+impl ExpectedEffects {
     /// Checks a simulation that ends with three reads: the owner's stablecoins, the vault's allowance, and the owner's
     /// shares.
     ///
@@ -64,13 +64,13 @@ impl Expected {
             read.map(|read| U256::from_be_slice(&read.data))
         };
         let (Some(coins), Some(allowance), Some(held)) = (number(0), number(1), number(2)) else {
-            return Err(wrong("the stablecoin or the vault gives no valid answer"));
+            return Err(mismatch("the stablecoin or the vault gives no valid answer"));
         };
         let assets = coins.checked_sub(self.coins).filter(|assets| !assets.is_zero());
-        let assets = assets.ok_or_else(|| wrong("nothing arrives"))?;
-        let shares = self.shares.checked_sub(held).ok_or_else(|| wrong("shares arrive"))?;
+        let assets = assets.ok_or_else(|| mismatch("nothing arrives"))?;
+        let shares = self.shares.checked_sub(held).ok_or_else(|| mismatch("shares arrive"))?;
         if allowance != self.allowance {
-            return Err(wrong("an allowance changes"));
+            return Err(mismatch("an allowance changes"));
         }
         let left = Outflow { assets, shares };
         self.check_price(left)?;
@@ -82,7 +82,7 @@ impl Expected {
             let mut moves = calls.flat_map(|call| &call.native_transfers);
             let ours = |account: Address| account == self.owner;
             if moves.any(|one| (ours(one.from) || ours(one.to)) && !one.value.is_zero()) {
-                return Err(wrong("the native coin moves"));
+                return Err(mismatch("the native coin moves"));
             }
         }
         Ok(left)
@@ -92,16 +92,16 @@ impl Expected {
     /// the penalty.
     fn check_price(&self, left: Outflow) -> Result<(), Refusal> {
         if self.assets.is_some_and(|assets| left.assets != assets) {
-            return Err(wrong("the amount that arrives is not the withdrawn amount"));
+            return Err(mismatch("the amount that arrives is not the withdrawn amount"));
         }
-        let unpriced = || wrong("the shares have no price");
+        let unpriced = || mismatch("the shares have no price");
         let product = left.shares.checked_mul(self.worth);
         let priced = product.and_then(|product| product.checked_div(self.shares));
         let priced = priced.ok_or_else(unpriced)?;
         let paid = left.assets.checked_add(self.penalty).ok_or_else(unpriced)?;
-        let deviation = priced.div_ceil(DEVIATION_PARTS);
+        let deviation = priced.div_ceil(DEVIATION_DIVISOR);
         if paid.saturating_add(deviation) < priced {
-            return Err(wrong("more shares leave than the amount and the penalty are worth"));
+            return Err(mismatch("more shares leave than the amount and the penalty are worth"));
         }
         Ok(())
     }
@@ -109,8 +109,8 @@ impl Expected {
     /// Checks in the events that the penalty is as expected, and that no other balance or allowance of the owner
     /// changes.
     fn check_logs(&self, logs: &[&Log], left: Outflow) -> Result<(), Refusal> {
-        if logs.iter().any(|log| self.ours.is_foreign(log)) {
-            return Err(wrong("another token or allowance of the paying address changes"));
+        if logs.iter().any(|log| self.allowed_changes.is_foreign(log)) {
+            return Err(mismatch("another token or allowance of the paying address changes"));
         }
         let log = |log: &&Log| fill::Log {
             address: log.address,
@@ -120,20 +120,20 @@ impl Expected {
         let logs: Vec<fill::Log> = logs.iter().map(log).collect();
         let penalty = fill::penalty_amounts(self.vault, self.owner, &logs);
         let penalty = penalty.filter(|penalty| penalty.assets == self.penalty);
-        let penalty = penalty.ok_or_else(|| wrong("the penalty differs from the expected one"))?;
+        let penalty = penalty.ok_or_else(|| mismatch("the penalty differs from the expected one"))?;
         let venue = VenueId::Vault(self.vault);
         let paid = fill::withdrawn_amounts(self.singleton, &venue, self.owner, &logs);
         let paid = paid.filter(|paid| paid.assets == left.assets);
         let paid =
-            paid.ok_or_else(|| wrong("the amount paid out is not the amount that arrives"))?;
+            paid.ok_or_else(|| mismatch("the amount paid out is not the amount that arrives"))?;
         if penalty.shares.checked_add(paid.shares) != Some(left.shares) {
-            return Err(wrong("the number of shares that leave is not the number given back"));
+            return Err(mismatch("the number of shares that leave is not the number given back"));
         }
         Ok(())
     }
 }
 
-fn wrong(what: &str) -> Refusal {
+fn mismatch(what: &str) -> Refusal {
     let message = format!("The transaction would have unexpected effects: {what}.");
     Refusal::because(Code::WouldFail, message)
 }

@@ -14,7 +14,7 @@ use bursar_morpho::views::vault;
 use bursar_morpho::{ForcedPlan, LoanAmount, NoForcedPlan, VenueId, calls};
 use bursar_submit::Call;
 
-use super::forced_effects::{Expected, Outflow};
+use super::forced_effects::{ExpectedEffects, Outflow};
 use super::forced_read::ForcedReader;
 use super::foreign::AllowedChanges;
 use super::lane::Lending;
@@ -27,7 +27,7 @@ use crate::lanes::batch::chain_unavailable;
 use crate::lanes::rehearsal::{Part, PartKind, Sender};
 
 /// The gas limit of the transaction in its rehearsal.
-const FORCED_GAS: u64 = 8_000_000;
+const FORCED_EXIT_GAS: u64 = 8_000_000;
 
 /// A forced exit that was planned from the state of one block.
 struct PlannedExit {
@@ -64,10 +64,10 @@ impl Lending {
         let simulator = self.simulators.of(ask.chain);
         let reads = planned.reads(&reader);
         let rehearsed = sender.rehearse(&*chain, &simulator, &fees, &parts, reads).await?;
-        let expected = planned.expected(&ask, &reader);
+        let expected = planned.expected_effects(&ask, &reader);
         let Outflow { assets, shares } = expected.check(&rehearsed.simulated)?;
         rehearsed.set_gas_limits(&mut parts);
-        let ceiling = sender.ceiling(&fees);
+        let ceiling = sender.gas_price_max(&fees);
         let cost = rehearsed.worst_cost(&parts, ceiling)?;
         check_gas(planned.own.native, cost)?;
         let [Part { call, .. }] = parts;
@@ -82,12 +82,12 @@ impl Lending {
         let PlannedExit { position, plan, .. } = planned;
         Ok(OwnWithdrawal {
             texts: loan_text::calls(&ask, &quote),
-            forced: Some(ForcedCost { penalty: Atoms(plan.penalty), taken: plan.deallocations }),
+            forced: Some(ForcedCost { penalty: Atoms(plan.penalty), deallocations: plan.deallocations }),
             call,
             assets: Atoms(assets),
             position: Atoms(position.worth),
             name,
-            ceiling,
+            gas_price_max: ceiling,
             cost,
         })
     }
@@ -110,7 +110,7 @@ async fn plan(
     let position = position.ok_or_else(unavailable)?;
     let NetworkReader { chain, network, contracts, .. } = *reader;
     let forced = ForcedReader { chain, network, contracts, vault, block };
-    let money = forced.money(venue.facts.free_liquidity.map(|free| free.0)).await?;
+    let money = forced.read_money(venue.facts.free_liquidity.map(|free| free.0)).await?;
     check_exit_gate(&venue)?;
     let worth = position.worth;
     let (plan, exit) = match ask.size {
@@ -167,18 +167,18 @@ impl PlannedExit {
             let message = format!("This withdrawal cannot be sent: {fault}.");
             Refusal::because(Code::InvalidRequest, message)
         })?;
-        let call = Call { to: self.vault, value: U256::ZERO, data, gas_limit: FORCED_GAS };
+        let call = Call { to: self.vault, value: U256::ZERO, data, gas_limit: FORCED_EXIT_GAS };
         Ok(Part { kind: PartKind::Step(StepPurpose::Withdrawal), call })
     }
 
     /// Returns the effects that the transaction must have.
-    fn expected(&self, ask: &LoanAsk, reader: &NetworkReader<'_>) -> Expected {
+    fn expected_effects(&self, ask: &LoanAsk, reader: &NetworkReader<'_>) -> ExpectedEffects {
         let NetworkReader { network, contracts, owner, .. } = *reader;
-        Expected {
+        ExpectedEffects {
             owner,
             vault: self.vault,
             singleton: contracts.singleton,
-            ours: AllowedChanges::of(ask.venue, owner, network, contracts),
+            allowed_changes: AllowedChanges::of(ask.venue, owner, network, contracts),
             assets: match ask.size {
                 LoanSize::Assets(Atoms(assets)) => Some(assets),
                 LoanSize::Shares(_) | LoanSize::All => None,
@@ -191,7 +191,7 @@ impl PlannedExit {
         }
     }
 
-    /// Returns the reads that [`Expected::check`] needs. They follow the transaction in the simulation.
+    /// Returns the reads that [`ExpectedEffects::check`] needs. They follow the transaction in the simulation.
     fn reads(&self, reader: &NetworkReader<'_>) -> Vec<ReadCall> {
         let (coin, owner) = (reader.network.stablecoin.address, reader.owner);
         vec![

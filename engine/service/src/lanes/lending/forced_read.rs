@@ -17,7 +17,7 @@ use bursar_morpho::{ForcedSource, MarketParams, VaultFunds, VenueId};
 use crate::lanes::batch::{Answers, Batch};
 
 /// Maximum number of adapters of one vault, and of markets of one adapter.
-const PARTS_MAX: u64 = 32;
+const ADAPTERS_MAX: u64 = 32;
 
 /// Reads one vault at one block.
 pub(super) struct ForcedReader<'a> {
@@ -66,10 +66,10 @@ impl ForcedReader<'_> {
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`, or the contract is not a Vault V2 of the official factory.
-    pub(super) async fn money(&self, plain: Option<U256>) -> Result<VaultFunds, Refusal> {
+    pub(super) async fn read_money(&self, plain: Option<U256>) -> Result<VaultFunds, Refusal> {
         let outline = self.outline().await?;
         let adapters = self.adapters(outline.adapters).await?;
-        let officials = self.officials(&adapters).await?;
+        let officials = self.official_adapters(&adapters).await?;
         let targets = self.targets(&officials).await?;
         let plain = plain.unwrap_or(outline.idle);
         let mut money = VaultFunds { plain_withdrawal_max: plain, ..VaultFunds::default() };
@@ -111,7 +111,7 @@ impl ForcedReader<'_> {
         let market = data.and_then(|data| adapter::decode_liquidity_market(&data));
         Ok(VaultOutline {
             idle: answers.number(idle)?,
-            adapters: count.filter(|count| *count <= PARTS_MAX).ok_or_else(odd)?,
+            adapters: count.filter(|count| *count <= ADAPTERS_MAX).ok_or_else(odd)?,
             liquidity_adapter: answers.address(liquidity_adapter).ok_or_else(odd)?,
             liquidity_market: market.map(|params| params.id()),
         })
@@ -126,7 +126,7 @@ impl ForcedReader<'_> {
     }
 
     /// Finds the adapters of official factories. An adapter that gives no valid answer is left out.
-    async fn officials(&self, adapters: &[Address]) -> Result<Vec<OfficialAdapter>, Refusal> {
+    async fn official_adapters(&self, adapters: &[Address]) -> Result<Vec<OfficialAdapter>, Refusal> {
         let mut batch = Batch::default();
         let mut indexes = Vec::with_capacity(adapters.len());
         for address in adapters {
@@ -153,7 +153,7 @@ impl ForcedReader<'_> {
             let lends_to = match kind {
                 AdapterKind::Markets => {
                     let count = views::decode_length(answers.bytes(count).ok()?)?;
-                    LendsTo::Markets(count.min(PARTS_MAX))
+                    LendsTo::Markets(count.min(ADAPTERS_MAX))
                 }
                 AdapterKind::MetaMorpho => LendsTo::Vault(answers.address(inner)?),
             };
@@ -243,7 +243,7 @@ impl ForcedReader<'_> {
             let known: &mut BTreeMap<VenueId, U256> = &mut money.free_by_payer;
             let most = known.entry(target.payer).or_default();
             *most = (*most).max(free);
-            if !is_reached_anyway(target, outline) {
+            if !is_in_plain_withdrawal(target, outline) {
                 let AdapterTarget { adapter, penalty_e18, payer } = *target;
                 let source = ForcedSource { adapter, market, payer, supplied, penalty_e18 };
                 money.sources.push(source);
@@ -255,7 +255,7 @@ impl ForcedReader<'_> {
 
 /// Returns whether a plain withdrawal already reaches this target: its adapter is the liquidity adapter and, for a
 /// market, the vault's data for that adapter names the market.
-fn is_reached_anyway(target: &AdapterTarget, outline: &VaultOutline) -> bool {
+fn is_in_plain_withdrawal(target: &AdapterTarget, outline: &VaultOutline) -> bool {
     target.adapter == outline.liquidity_adapter
         && match target.payer {
             VenueId::Market(id) => outline.liquidity_market == Some(id),

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
 use bursar_morpho::VenueId;
 
-use super::position_read::Hint;
+use super::position_read::PositionHint;
 use super::vault_read::Structure;
 use super::venue_read::{Endorser, VenueHint};
 
@@ -20,26 +20,26 @@ type HintKey = (ChainId, VenueId);
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     // A lock instead of an owning task: it is never held across an await.
-    known: Mutex<CachedHints>,
+    cache: Mutex<CachedHints>,
 }
 
 #[derive(Debug, Default)]
 struct CachedHints {
     venues: BTreeMap<HintKey, VenueHint>,
-    positions: BTreeMap<(HintKey, Address), Hint>,
+    positions: BTreeMap<(HintKey, Address), PositionHint>,
 }
 
 impl Hints {
-    fn known(&self) -> MutexGuard<'_, CachedHints> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> MutexGuard<'_, CachedHints> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn venue(&self, chain: ChainId, venue: VenueId) -> VenueHint {
-        self.known().venues.get(&(chain, venue)).cloned().unwrap_or_default()
+        self.lock_cache().venues.get(&(chain, venue)).cloned().unwrap_or_default()
     }
 
     pub(super) fn set_structure(&self, chain: ChainId, venue: VenueId, structure: Structure) {
-        let mut known = self.known();
+        let mut known = self.lock_cache();
         if known.venues.len() >= HINTS_MAX {
             known.venues.clear();
         }
@@ -48,7 +48,7 @@ impl Hints {
 
     /// Caches which vault lends to a market.
     pub(super) fn set_endorser(&self, chain: ChainId, market: VenueId, endorser: Option<Endorser>) {
-        let mut known = self.known();
+        let mut known = self.lock_cache();
         let hint = known.venues.entry((chain, market)).or_default();
         if hint.endorser != endorser {
             *hint = VenueHint { endorser, ..VenueHint::default() };
@@ -57,16 +57,16 @@ impl Hints {
 
     /// Returns the cached data of a position. A market's parameters are the same for all addresses, so they may come
     /// from the position of another address.
-    pub(super) fn position(&self, chain: ChainId, venue: VenueId, owner: Address) -> Hint {
-        let known = self.known();
+    pub(super) fn position(&self, chain: ChainId, venue: VenueId, owner: Address) -> PositionHint {
+        let known = self.lock_cache();
         let place = (chain, venue);
         let hint = known.positions.get(&(place, owner)).copied().unwrap_or_default();
         let params = hint.params.or_else(|| known.positions.get(&(place, Address::ZERO))?.params);
-        Hint { params, ..hint }
+        PositionHint { params, ..hint }
     }
 
-    pub(super) fn set_position(&self, chain: ChainId, venue: VenueId, owner: Address, hint: Hint) {
-        let mut known = self.known();
+    pub(super) fn set_position(&self, chain: ChainId, venue: VenueId, owner: Address, hint: PositionHint) {
+        let mut known = self.lock_cache();
         if known.positions.len() >= HINTS_MAX {
             known.positions.clear();
         }
@@ -78,7 +78,7 @@ impl Hints {
 
     /// Updates the number of shares of a cached position.
     pub(super) fn note_shares(&self, chain: ChainId, venue: VenueId, owner: Address, shares: U256) {
-        let mut known = self.known();
+        let mut known = self.lock_cache();
         if let Some(hint) = known.positions.get_mut(&((chain, venue), owner)) {
             hint.shares = shares;
         }

@@ -49,8 +49,8 @@ impl LoanInput {
     /// # Errors
     /// A field is missing, invalid or unknown, or the network has no lending.
     pub fn read(position: &Object) -> Result<Self, InputFault> {
-        fields::only(position, "position", POSITION_FIELDS)?;
-        fields::require(position, &["action", "venue", "venue_kind"])?;
+        fields::check_only_fields(position, "position", POSITION_FIELDS)?;
+        fields::require_fields(position, &["action", "venue", "venue_kind"])?;
         let (network, _contracts) = network_of(position)?;
         let action = match text(position, "action")? {
             "supply" => LoanAction::Supply,

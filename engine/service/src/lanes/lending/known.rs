@@ -11,13 +11,13 @@ use bursar_morpho::VenueId;
 #[derive(Debug, Clone, Default)]
 pub struct KnownVenues {
     /// The sequence number of the state's newest journal entry.
-    pub(super) as_of: u64,
+    pub(super) as_of_entry: u64,
     /// The networks on which the agent may lend.
     pub(super) chains: Vec<ChainId>,
     /// The venues that the address used on these networks.
-    pub(super) used: Vec<(ChainId, VenueId)>,
+    pub(super) used_venues: Vec<(ChainId, VenueId)>,
     /// The venues that the operator confirmed.
-    pub(super) confirmed: Vec<(ChainId, VenueId, Confirmation)>,
+    pub(super) confirmations: Vec<(ChainId, VenueId, Confirmation)>,
 }
 
 impl KnownVenues {
@@ -36,19 +36,19 @@ impl KnownVenues {
             .venues
             .iter()
             .filter_map(|((chain, venue), record)| Some((*chain, *venue, record.confirmed?)));
-        Self { as_of: state.seq, used, confirmed: confirmed.collect(), chains }
+        Self { as_of_entry: state.seq, used_venues: used, confirmations: confirmed.collect(), chains }
     }
 
     /// Collects from a state the data for the operator's view of an address, regardless of policies.
     pub fn of_wallet(state: &State, owner: Address) -> Self {
         let used = state.loans.used_by(owner, |_any| true);
         let used = used.map(|(place, _lent)| (place.chain, place.venue)).collect();
-        Self { as_of: state.seq, used, ..Self::default() }
+        Self { as_of_entry: state.seq, used_venues: used, ..Self::default() }
     }
 
     /// Collects from a state the data for an operator's withdrawal, which does not depend on the exposure.
     pub(super) fn of_operator(state: &State) -> Self {
-        Self { as_of: state.seq, ..Self::default() }
+        Self { as_of_entry: state.seq, ..Self::default() }
     }
 
     /// Collects from the state the data for the plan of a request.

@@ -30,7 +30,7 @@ pub struct Lending {
     pub(super) measurements: MeasurementCache<Measured>,
     scan: Arc<Scan>,
     // The newest list of each network. A lock instead of an owning task: it is never held across an await.
-    listed: Mutex<BTreeMap<ChainId, Arc<Listing>>>,
+    listings: Mutex<BTreeMap<ChainId, Arc<Listing>>>,
 }
 
 impl Lending {
@@ -42,33 +42,33 @@ impl Lending {
             simulators: Simulators::default(),
             measurements: MeasurementCache::default(),
             scan: Arc::default(),
-            listed: Mutex::default(),
+            listings: Mutex::default(),
         }
     }
 
     /// Keeps the measurement of a request or an approval for the first step of its plan.
     ///
     /// `outbox` is the state of the paying address's outbox before the measurement.
-    pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
-        self.measurements.put(id, outbox, measured);
+    pub fn cache_measurement(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
+        self.measurements.insert(id, outbox, measured);
     }
 
     /// Returns the curated venues of a network: those of our table, and those of the newest list.
-    pub(super) fn curated(&self, chain: ChainId) -> Vec<VenueId> {
+    pub(super) fn curated_venues(&self, chain: ChainId) -> Vec<VenueId> {
         let contracts = networks::by_chain(chain).and_then(|network| network.lending);
         let pinned = contracts.map_or(&[][..], |contracts| contracts.pinned_vaults);
         let mut venues: Vec<VenueId> = pinned.iter().copied().map(VenueId::Vault).collect();
-        venues.extend(self.listed(chain).iter().flat_map(|listing| listing.venues()));
+        venues.extend(self.cached_listing(chain).iter().flat_map(|listing| listing.venues()));
         venues
     }
 
     /// Returns the newest list of a network, however old.
-    pub(super) fn listed(&self, chain: ChainId) -> Option<Arc<Listing>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner).get(&chain).cloned()
+    pub(super) fn cached_listing(&self, chain: ChainId) -> Option<Arc<Listing>> {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner).get(&chain).cloned()
     }
 
-    pub(super) fn set_listed(&self, chain: ChainId, listing: Arc<Listing>) {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner).insert(chain, listing);
+    pub(super) fn cache_listing(&self, chain: ChainId, listing: Arc<Listing>) {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner).insert(chain, listing);
     }
 
     /// Returns what the background scan has found so far.
@@ -77,7 +77,7 @@ impl Lending {
     }
 
     /// Returns the venues of a network in which events show a position of an address.
-    pub(super) fn seen(&self, chain: ChainId, owner: Address) -> Vec<VenueId> {
+    pub(super) fn venues_with_positions(&self, chain: ChainId, owner: Address) -> Vec<VenueId> {
         self.scan.venues_of(chain, owner)
     }
 

@@ -12,7 +12,7 @@ use bursar_domain::Refusal;
 use super::lane::Lending;
 use super::listing::{ListedMarket, Listing};
 use super::markets::EndorsedMarket;
-use super::vault_read::Venue;
+use super::vault_read::VaultFacts;
 use super::venue_read::lltv_text;
 
 /// Maximum age of a list that is returned from the cache, in milliseconds. A supply always reads its venue again.
@@ -29,21 +29,21 @@ impl Lending {
         contracts: &'static Contracts,
     ) -> Result<Arc<Listing>, Refusal> {
         let now_ms = self.ports.clock.now().age_clock_ms();
-        let known = self.listed(network.chain);
+        let known = self.cached_listing(network.chain);
         if let Some(known) = known.filter(|known| now_ms.saturating_sub(known.at_ms) <= FRESH_MS) {
             return Ok(known);
         }
         let (vaults, markets) = self.survey_markets(network, contracts).await?;
         let markets = self.describe(network, &vaults, markets).await?;
         let listing = Arc::new(Listing { at_ms: now_ms, vaults, markets });
-        self.set_listed(network.chain, Arc::clone(&listing));
+        self.cache_listing(network.chain, Arc::clone(&listing));
         Ok(listing)
     }
 
     async fn describe(
         &self,
         network: &'static Network,
-        vaults: &[Venue],
+        vaults: &[VaultFacts],
         markets: BTreeMap<B256, EndorsedMarket>,
     ) -> Result<Vec<ListedMarket>, Refusal> {
         let chain = self.chain(network)?;

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 use bursar_morpho::{MarketParams, VenueId};
 
-use super::vault_read::Venue;
+use super::vault_read::VaultFacts;
 
 /// The curated venues of a network.
 #[derive(Debug, Clone, Default)]
@@ -11,7 +11,7 @@ pub struct Listing {
     /// When the list was read, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     pub(super) at_ms: u64,
     /// The vaults of our table and of the wallet, trusted or not, and the vaults of trusted curators.
-    pub vaults: Vec<Venue>,
+    pub vaults: Vec<VaultFacts>,
     pub markets: Vec<ListedMarket>,
 }
 

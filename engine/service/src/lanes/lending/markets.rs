@@ -12,7 +12,7 @@ use bursar_morpho::{MarketParams, VenueId, views};
 
 use super::lane::Lending;
 use super::measure::LoanNetwork;
-use super::vault_read::Venue;
+use super::vault_read::VaultFacts;
 use super::venue_read::Endorser;
 use crate::lanes::batch::Batch;
 
@@ -47,7 +47,7 @@ impl Lending {
 
     /// Looks for a trusted vault other than `asked` that lends to a market. Returns whether there is one; `false` if
     /// the network cannot be read.
-    pub(super) async fn finds_other_endorser(
+    pub(super) async fn has_other_endorser(
         &self,
         LoanNetwork { network, contracts }: LoanNetwork,
         venue: VenueId,
@@ -70,12 +70,12 @@ impl Lending {
         &self,
         network: &'static Network,
         contracts: &'static Contracts,
-    ) -> Result<(Vec<Venue>, BTreeMap<B256, EndorsedMarket>), Refusal> {
+    ) -> Result<(Vec<VaultFacts>, BTreeMap<B256, EndorsedMarket>), Refusal> {
         let (chain, block) = self.at_newest_block(network).await?;
         let survey = self.survey_at(&*chain, block, network, contracts).await?;
-        let trusted: Vec<&Venue> =
+        let trusted: Vec<&VaultFacts> =
             survey.venues.iter().filter(|venue| venue.is_trusted()).collect();
-        let markets = endorsed(&*chain, block, contracts, &trusted).await?;
+        let markets = endorsed_markets(&*chain, block, contracts, &trusted).await?;
         for (id, found) in &markets {
             let venue = VenueId::Market(*id);
             self.hints.set_endorser(network.chain, venue, Some(found.endorser));
@@ -85,11 +85,11 @@ impl Lending {
 }
 
 /// Reads the markets of some vaults, and keeps those with a cap above zero.
-async fn endorsed(
+async fn endorsed_markets(
     chain: &dyn Chain,
     block: u64,
     contracts: &Contracts,
-    vaults: &[&Venue],
+    vaults: &[&VaultFacts],
 ) -> Result<BTreeMap<B256, EndorsedMarket>, Refusal> {
     let ids = market_ids(chain, block, vaults).await?;
     let mut batch = Batch::default();
@@ -137,7 +137,7 @@ async fn endorsed(
 async fn market_ids(
     chain: &dyn Chain,
     block: u64,
-    vaults: &[&Venue],
+    vaults: &[&VaultFacts],
 ) -> Result<Vec<(B256, Endorser)>, Refusal> {
     let mut ids = Vec::new();
     let mut batch = Batch::default();

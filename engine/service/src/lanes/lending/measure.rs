@@ -43,7 +43,7 @@ impl LoanNetwork {
 
 /// The chain state that the plan of a loan depends on.
 #[derive(Clone, Copy)]
-struct PlanRead<'a> {
+struct PlanInput<'a> {
     own: &'a ReadNetwork,
     venue: &'a ReadVenue,
     facts: &'a FeeFacts,
@@ -67,7 +67,7 @@ impl Lending {
         let trust = measured.quote.venue.as_ref().map(|venue| venue.trust);
         if ask.is_supply()
             && is_unendorsed(ask.venue, trust.as_ref())
-            && self.finds_other_endorser(network, ask.venue, asked).await
+            && self.has_other_endorser(network, ask.venue, asked).await
         {
             return self.measure_once(ask, owner, known).await;
         }
@@ -102,7 +102,7 @@ impl Lending {
         let reads = others.into_iter().chain([(ask.chain, Ok(own.clone()))]);
         quote.exposure = exposure(known, reads);
         quote.exposure.unreadable.extend(unread);
-        let read = PlanRead { own: &own, venue: &venue, facts: &facts };
+        let read = PlanInput { own: &own, venue: &venue, facts: &facts };
         let plan = self.plan_of(ask, owner, &*chain, &mut quote, read, known).await;
         if let Err(refusal) = &plan
             && refusal.code == Code::ChainUnavailable
@@ -127,8 +127,8 @@ impl Lending {
         if !ask.is_supply() {
             return Ok((reader.read(&alone, wanted).await?, Vec::new()));
         }
-        if self.listed(ask.chain).is_none() {
-            // `list_once` reads the list again and reports a failure.
+        if self.cached_listing(ask.chain).is_none() {
+            // `list_unlisted_networks` reads the list again and reports a failure.
             let _failed = self.listing(reader.network, reader.contracts).await;
         }
         let mut venues = self.venues_of(ask.chain, reader.owner, known);
@@ -151,7 +151,7 @@ impl Lending {
         if !ask.is_supply() {
             return (Vec::new(), Vec::new());
         }
-        let unlisted = self.list_once(known).await;
+        let unlisted = self.list_unlisted_networks(known).await;
         let others = known.chains.iter().filter(|chain| **chain != ask.chain);
         let others = others.map(|chain| self.exposure_on(*chain, owner, known));
         (futures::future::join_all(others).await, unlisted)
@@ -163,7 +163,7 @@ impl Lending {
         owner: Address,
         chain: &dyn Chain,
         quote: &mut LoanQuote,
-        PlanRead { own, venue, facts }: PlanRead<'_>,
+        PlanInput { own, venue, facts }: PlanInput<'_>,
         known: &KnownVenues,
     ) -> Result<LoanPlan, Refusal> {
         check_early(ask, own, venue, quote)?;
@@ -171,7 +171,7 @@ impl Lending {
         let (gas, block_time, native) = (&network.gas, own.block_time, own.native);
         let sender = Sender { owner, gas, facts, block_time, native };
         let offer = sender.offer()?;
-        quote.exit_cost = U256::from(EXIT_GAS).saturating_mul(U256::from(sender.ceiling(&offer)));
+        quote.exit_cost = U256::from(EXIT_GAS).saturating_mul(U256::from(sender.gas_price_max(&offer)));
         let simulator = self.simulators.of(ask.chain);
         let rehearsal = Rehearsal {
             ask,
@@ -210,7 +210,7 @@ impl Lending {
         LoanQuote {
             block_time: own.block_time,
             at: self.ports.clock.utc(),
-            as_of_entry: known.as_of,
+            as_of_entry: known.as_of_entry,
             venue: Some(Box::new(venue.facts.clone())),
             assets: Atoms(venue.assets),
             shares: venue.shares,
@@ -241,7 +241,7 @@ impl Lending {
 
     /// Reads what an address has lent on all networks of `known`.
     pub async fn exposure(&self, owner: Address, known: &KnownVenues) -> Exposure {
-        let unlisted = self.list_once(known).await;
+        let unlisted = self.list_unlisted_networks(known).await;
         let reads = known.chains.iter().map(|chain| self.exposure_on(*chain, owner, known));
         let mut sum = exposure(known, futures::future::join_all(reads).await);
         sum.unreadable.extend(unlisted);
@@ -250,8 +250,8 @@ impl Lending {
 
     /// Reads the curated venues of networks that were never listed. Returns the networks where that fails, because the
     /// exposure on them is unknown.
-    async fn list_once(&self, known: &KnownVenues) -> Vec<(ChainId, Option<VenueId>)> {
-        let unlisted = known.chains.iter().filter(|chain| self.listed(**chain).is_none());
+    async fn list_unlisted_networks(&self, known: &KnownVenues) -> Vec<(ChainId, Option<VenueId>)> {
+        let unlisted = known.chains.iter().filter(|chain| self.cached_listing(**chain).is_none());
         let lists = unlisted.map(|chain| async move {
             let LoanNetwork { network, contracts } = LoanNetwork::of(*chain).ok()?;
             self.listing(network, contracts).await.err().map(|_fault| (*chain, None))
@@ -267,12 +267,12 @@ impl Lending {
         owner: Address,
         known: &KnownVenues,
     ) -> BTreeSet<VenueId> {
-        let mut venues: BTreeSet<VenueId> = self.curated(chain).into_iter().collect();
-        let of_chain = known.used.iter().filter(|(used, _venue)| *used == chain);
+        let mut venues: BTreeSet<VenueId> = self.curated_venues(chain).into_iter().collect();
+        let of_chain = known.used_venues.iter().filter(|(used, _venue)| *used == chain);
         venues.extend(of_chain.map(|(_chain, venue)| *venue));
-        let confirmed = known.confirmed.iter().filter(|(one, _venue, _given)| *one == chain);
+        let confirmed = known.confirmations.iter().filter(|(one, _venue, _given)| *one == chain);
         venues.extend(confirmed.map(|(_chain, venue, _given)| *venue));
-        venues.extend(self.seen(chain, owner));
+        venues.extend(self.venues_with_positions(chain, owner));
         venues
     }
 
@@ -337,7 +337,7 @@ fn buys_shares(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
 fn is_trusted(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     match venue.facts.trust {
         Trust::Curated | Trust::Pinned => true,
-        Trust::NewNeedsConfirmation(_) => known.confirmed.iter().any(|(chain, one, confirmed)| {
+        Trust::NewNeedsConfirmation(_) => known.confirmations.iter().any(|(chain, one, confirmed)| {
             (*chain, *one) == (ask.chain, ask.venue)
                 && confirmed.curator == venue.facts.curator
                 && confirmed.owner == venue.facts.owner

@@ -71,7 +71,7 @@ impl NetworkReader<'_> {
         wanted: Option<LoanTarget>,
     ) -> Result<ReadNetwork, Refusal> {
         for _round in 0..ROUNDS_MAX {
-            if let Some(read) = self.once(venues, wanted).await? {
+            if let Some(read) = self.try_read(venues, wanted).await? {
                 return Ok(read);
             }
         }
@@ -90,8 +90,8 @@ impl NetworkReader<'_> {
             let places = PositionReads::ask(&mut batch, singleton, venue, self.owner, hint);
             let answers = batch.run_at(self.chain, block).await.ok()?;
             match places.read(&answers, answers.time(time).ok()?) {
-                position_read::PositionOutcome::Whole(position) => return Some(position.worth),
-                position_read::PositionOutcome::Other(hint) => {
+                position_read::PositionOutcome::Read(position) => return Some(position.worth),
+                position_read::PositionOutcome::WrongHint(hint) => {
                     self.hints.set_position(chain, venue, self.owner, hint);
                 }
                 position_read::PositionOutcome::Unreadable => return None,
@@ -101,13 +101,13 @@ impl NetworkReader<'_> {
     }
 
     /// Reads everything once; `None` if some parts have to be read again.
-    async fn once(
+    async fn try_read(
         &self,
         venues: &[VenueId],
         wanted: Option<LoanTarget>,
     ) -> Result<Option<ReadNetwork>, Refusal> {
         let mut batch = Batch::default();
-        let places = self.ask(&mut batch, venues, wanted);
+        let places = self.add_reads(&mut batch, venues, wanted);
         let answers = match self.block {
             Some(block) => batch.run_at(self.chain, block).await?,
             None if batch.len() <= ONE_BLOCK_READS_MAX => batch.run(self.chain).await?,
@@ -123,11 +123,11 @@ impl NetworkReader<'_> {
         let mut read = Vec::with_capacity(places.positions.len());
         for (venue, places) in &places.positions {
             match places.read(&answers, block_time) {
-                position_read::PositionOutcome::Whole(position) => {
+                position_read::PositionOutcome::Read(position) => {
                     hints.note_shares(chain, *venue, owner, position.shares);
                     read.push((*venue, Some(position)));
                 }
-                position_read::PositionOutcome::Other(hint) => {
+                position_read::PositionOutcome::WrongHint(hint) => {
                     hints.set_position(chain, *venue, owner, hint);
                     is_whole = false;
                 }
@@ -141,9 +141,9 @@ impl NetworkReader<'_> {
                 None if is_whole => Some(Err("the position in it cannot be read")),
                 None => None,
                 Some(position) => match places.read(&answers, around, position) {
-                    venue_read::VenueOutcome::Whole(venue) => Some(Ok(*venue)),
+                    venue_read::VenueOutcome::Read(venue) => Some(Ok(*venue)),
                     venue_read::VenueOutcome::Unreadable(reason) => Some(Err(reason)),
-                    venue_read::VenueOutcome::Other(structure) => {
+                    venue_read::VenueOutcome::OtherParts(structure) => {
                         hints.set_structure(chain, wanted.venue, structure);
                         is_whole = false;
                         None
@@ -165,7 +165,7 @@ impl NetworkReader<'_> {
     }
 
     /// Adds the reads of the network to the batch.
-    fn ask(
+    fn add_reads(
         &self,
         batch: &mut Batch,
         venues: &[VenueId],

@@ -60,7 +60,7 @@ pub struct ForcedCost {
     /// The assets that stay in the vault as the penalty.
     pub penalty: Atoms,
     /// The deallocation from each adapter.
-    pub taken: Vec<ForcedDeallocation>,
+    pub deallocations: Vec<ForcedDeallocation>,
 }
 
 /// A rehearsed withdrawal of the operator.
@@ -78,7 +78,7 @@ pub struct OwnWithdrawal {
     /// The venue's own name.
     pub name: String,
     /// The highest price to offer for a unit of gas, in wei.
-    pub ceiling: u128,
+    pub gas_price_max: u128,
     /// The highest possible cost, in wei.
     pub cost: U256,
 }
@@ -97,7 +97,7 @@ impl Lending {
         let asked = self.hints.venue(network.chain, venue).endorser;
         let facts = self.examine_once(network, venue).await?;
         if is_unendorsed(venue, Some(&facts.trust))
-            && self.finds_other_endorser(LoanNetwork::of(network.chain)?, venue, asked).await
+            && self.has_other_endorser(LoanNetwork::of(network.chain)?, venue, asked).await
         {
             return self.examine_once(network, venue).await;
         }
@@ -165,7 +165,7 @@ impl Lending {
             assets: quote.assets,
             position: quote.position,
             name: quote.venue.map_or(String::new(), |venue| venue.name.clone()),
-            ceiling: plan.ceiling,
+            gas_price_max: plan.gas_price_max,
             cost: plan.cost,
         })
     }

@@ -36,7 +36,7 @@ impl Lending {
         known: &KnownVenues,
     ) -> Result<Vec<OwnVenue>, Refusal> {
         let venues = self.venues_of(network.chain, owner, known).into_iter().collect();
-        self.own(network, contracts, owner, venues).await
+        self.read_own_venues(network, contracts, owner, venues).await
     }
 
     /// Reads the markets of a network in which an address may have a position.
@@ -52,10 +52,10 @@ impl Lending {
         let Some(contracts) = network.lending else { return Ok(Vec::new()) };
         let venues = self.venues_of(network.chain, owner, known).into_iter();
         let markets = venues.filter(|venue| matches!(venue, VenueId::Market(_))).collect();
-        self.own(network, contracts, owner, markets).await
+        self.read_own_venues(network, contracts, owner, markets).await
     }
 
-    async fn own(
+    async fn read_own_venues(
         &self,
         network: &'static Network,
         contracts: &'static Contracts,

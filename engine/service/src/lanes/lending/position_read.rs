@@ -12,7 +12,7 @@ use crate::lanes::batch::{Answers, Batch};
 
 /// The result of the last read of a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Hint {
+pub(super) struct PositionHint {
     pub(super) shares: U256,
     /// The parameters of a market, which never change.
     pub(super) params: Option<MarketParams>,
@@ -30,9 +30,9 @@ pub(super) struct ReadPosition {
 
 /// The outcome of reading a position.
 pub(super) enum PositionOutcome {
-    Whole(ReadPosition),
+    Read(ReadPosition),
     /// The hint was wrong: read again with this hint.
-    Other(Hint),
+    WrongHint(PositionHint),
     Unreadable,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum PositionReads {
     Vault {
         shares: usize,
         worth: Option<usize>,
-        asked: Hint,
+        asked: PositionHint,
     },
     /// The market's parameters are not known yet.
     NewMarket {
@@ -62,7 +62,7 @@ impl PositionReads {
         singleton: Address,
         venue: VenueId,
         owner: Address,
-        asked: Hint,
+        asked: PositionHint,
     ) -> Self {
         match (venue, asked.params) {
             (VenueId::Vault(vault), _) => Self::Vault {
@@ -98,17 +98,17 @@ impl PositionReads {
                 let is_absent = answers.bytes(*shares).ok()?.is_empty();
                 let shares = if is_absent { U256::ZERO } else { answers.number(*shares).ok()? };
                 if shares != asked.shares && !shares.is_zero() {
-                    return Some(PositionOutcome::Other(Hint { shares, ..*asked }));
+                    return Some(PositionOutcome::WrongHint(PositionHint { shares, ..*asked }));
                 }
                 let worth = match worth.filter(|_asked| !shares.is_zero()) {
                     Some(at) => answers.number(at).ok()?,
                     None => U256::ZERO,
                 };
-                PositionOutcome::Whole(ReadPosition { shares, worth, market: None })
+                PositionOutcome::Read(ReadPosition { shares, worth, market: None })
             }
             Self::NewMarket { id, params } => {
                 let params = market::decode_market_params(*id, answers.bytes(*params).ok()?)?;
-                PositionOutcome::Other(Hint { shares: U256::ZERO, params: Some(params) })
+                PositionOutcome::WrongHint(PositionHint { shares: U256::ZERO, params: Some(params) })
             }
             Self::Market { params, market, position } => {
                 let market = market::decode_market(answers.bytes(*market).ok()?)?;
@@ -121,7 +121,7 @@ impl PositionReads {
                 let market = market.accrue(BorrowRate::NoModel, block_time).ok()?;
                 let shares = position.supply_shares;
                 let worth = market.assets_floor(shares)?;
-                PositionOutcome::Whole(ReadPosition {
+                PositionOutcome::Read(ReadPosition {
                     shares,
                     worth,
                     market: Some((*params, market)),

@@ -11,18 +11,18 @@ use bursar_morpho::{GateKind, Trust};
 use super::lane::Lending;
 use super::survey::survey_at;
 use super::vault_list::VaultList;
-use super::vault_read::Venue;
+use super::vault_read::VaultFacts;
 use crate::lanes::batch::{Answers, Batch};
 
 /// The positions of one address.
 #[derive(Debug, Clone, Default)]
 pub struct OwnerPositions {
     /// The positions that are not empty.
-    pub found: Vec<Position>,
+    pub positions: Vec<Position>,
     /// Vaults that cannot be read, with the reason; the address may have positions in them.
     pub unreadable: Vec<(Address, &'static str)>,
     /// The number of positions that were read, empty ones included.
-    pub read: usize,
+    pub read_count: usize,
 }
 
 /// The position of one address in one vault.
@@ -60,13 +60,13 @@ impl Lending {
         let (chain, block) = self.at_newest_block(network).await?;
         let list = VaultList::read(self.scan(), &*chain, block, network, contracts).await?;
         let mut survey = survey_at(&*chain, block, network, contracts, &list.vaults).await?;
-        survey.unreadable.retain(|(vault, _reason)| list.concerns(*vault));
-        let venues: Vec<&Venue> = survey.venues.iter().filter(|one| one.lends_stablecoin).collect();
+        survey.unreadable.retain(|(vault, _reason)| list.always_mentions(*vault));
+        let venues: Vec<&VaultFacts> = survey.venues.iter().filter(|one| one.lends_stablecoin).collect();
         let mut batch = Batch::default();
         let places: Vec<Vec<usize>> = owners
             .iter()
             .map(|owner| {
-                let call = |venue: &&Venue| batch.add(venue.address, token::balance_call(*owner));
+                let call = |venue: &&VaultFacts| batch.add(venue.address, token::balance_call(*owner));
                 venues.iter().map(call).collect()
             })
             .collect();
@@ -78,7 +78,7 @@ impl Lending {
         {
             positions.unreadable.clone_from(&survey.unreadable);
             for (venue, at) in venues.iter().zip(places) {
-                positions.read = positions.read.saturating_add(1);
+                positions.read_count = positions.read_count.saturating_add(1);
                 let places = match shares.number(at) {
                     Ok(U256::ZERO) => continue,
                     Ok(shares) => Some(VaultPositionReads::ask(&mut batch, venue, *owner, shares)),
@@ -91,7 +91,7 @@ impl Lending {
         for (index, venue, places) in asked {
             let Some(positions) = all.get_mut(index) else { continue };
             match places.and_then(|places| places.read(venue, &answers)) {
-                Some(position) => positions.found.push(position),
+                Some(position) => positions.positions.push(position),
                 None => {
                     positions.unreadable.push((venue.address, "its balance gives no valid answer"));
                 }
@@ -105,10 +105,10 @@ impl Lending {
 struct VaultPositionReads {
     shares: U256,
     worth: usize,
-    exit: Exit,
+    exit: ExitReads,
 }
 
-enum Exit {
+enum ExitReads {
     /// Vault V2: whether the gates of a withdrawal let the address pass.
     Gates([(GateKind, usize); 2]),
     /// MetaMorpho: the vault's answer to `maxWithdraw`.
@@ -116,28 +116,28 @@ enum Exit {
 }
 
 impl VaultPositionReads {
-    fn ask(batch: &mut Batch, venue: &Venue, owner: Address, shares: U256) -> Self {
+    fn ask(batch: &mut Batch, venue: &VaultFacts, owner: Address, shares: U256) -> Self {
         let mut add = |data| batch.add(venue.address, data);
         Self {
             shares,
             worth: add(vault::preview_redeem_call(shares)),
             exit: match venue.kind {
-                VaultKind::V2 => Exit::Gates(
+                VaultKind::V2 => ExitReads::Gates(
                     [GateKind::SendShares, GateKind::ReceiveAssets]
                         .map(|gate| (gate, add(vault::passes_gate_call(gate, owner)))),
                 ),
-                VaultKind::MetaMorpho => Exit::MaxWithdraw(add(vault::max_withdraw_call(owner))),
+                VaultKind::MetaMorpho => ExitReads::MaxWithdraw(add(vault::max_withdraw_call(owner))),
             },
         }
     }
 
-    fn read(&self, venue: &Venue, answers: &Answers) -> Option<Position> {
+    fn read(&self, venue: &VaultFacts, answers: &Answers) -> Option<Position> {
         let worth = answers.number(self.worth).ok()?;
         let (withdrawable, obstacle) = match &self.exit {
-            Exit::MaxWithdraw(at) => {
+            ExitReads::MaxWithdraw(at) => {
                 (Some(metamorpho_withdrawable(worth, answers.number(*at).ok()?)), None)
             }
-            Exit::Gates(gates) => {
+            ExitReads::Gates(gates) => {
                 // A gate without an answer counts as closed.
                 let passes =
                     |at: usize| answers.bytes(at).ok().and_then(|one| views::decode_flag(one));

@@ -55,7 +55,7 @@ pub(super) struct LoanPlan {
     pub(super) effects: Effects,
     pub(super) calls: Vec<Decoded>,
     /// Maximum price to offer for a unit of gas, in wei.
-    pub(super) ceiling: u128,
+    pub(super) gas_price_max: u128,
     /// The highest possible cost of all steps, in wei.
     pub(super) cost: U256,
     /// The gas that the supply or withdrawal used in the rehearsal.
@@ -75,7 +75,7 @@ pub(super) async fn rehearse(
     let fees = sender.offer()?;
     let mut parts = rehearsal.parts()?;
     let mut rehearsed = sender.rehearse(chain, simulator, &fees, &parts, rehearsal.reads()).await?;
-    if let Some(reset) = rehearsal.reset()
+    if let Some(reset) = rehearsal.reset_step()
         && rehearsed.simulated.failure().is_some_and(|(at, _failed)| at == 0)
     {
         // Some tokens refuse to change an allowance that is not zero.
@@ -87,9 +87,9 @@ pub(super) async fn rehearse(
     }
     let shown = rehearsal.check(&rehearsed.simulated, parts.len())?;
     rehearsed.set_gas_limits(&mut parts);
-    let ceiling = sender.ceiling(&fees);
+    let ceiling = sender.gas_price_max(&fees);
     let cost = rehearsed.worst_cost(&parts, ceiling)?;
-    let calls: Vec<Decoded> = parts.iter().map(|part| rehearsal.decoded(&part.call)).collect();
+    let calls: Vec<Decoded> = parts.iter().map(|part| rehearsal.decode_call(&part.call)).collect();
     // A call that the operator could not read is not executed without approval.
     let is_known = !calls.iter().any(|call| matches!(call, Decoded::Unknown { .. }));
     let main = rehearsed.simulated.calls.last().and_then(Option::as_ref);
@@ -101,7 +101,7 @@ pub(super) async fn rehearse(
         worth: shown.worth,
         effects: if is_known { shown.effects } else { Effects::Unproven },
         calls,
-        ceiling,
+        gas_price_max: ceiling,
         cost,
         gas,
     })
@@ -124,12 +124,12 @@ struct SimulationResult {
 }
 
 /// The owner's state after the plan, as the reads show it.
-struct After {
+struct StateAfter {
     /// The balance of the stablecoin.
     coins: U256,
     allowance: U256,
     /// Shares in the venue.
-    held: U256,
+    held_shares: U256,
     /// The amount that the previewed shares redeem for.
     worth_of_preview: U256,
 }
@@ -161,7 +161,7 @@ impl Rehearsal<'_> {
 
     /// Returns the step that sets an allowance to zero before it is changed; `None` if the allowance is zero or
     /// already right.
-    fn reset(&self) -> Option<Part> {
+    fn reset_step(&self) -> Option<Part> {
         let standing = self.own.allowance;
         let changes = self.ask.is_supply() && !standing.is_zero() && standing != self.venue.assets;
         changes.then(|| Part {
@@ -199,7 +199,7 @@ impl Rehearsal<'_> {
         self.params.as_ref().ok_or_else(unavailable)
     }
 
-    fn decoded(&self, call: &Call) -> Decoded {
+    fn decode_call(&self, call: &Call) -> Decoded {
         if call.value.is_zero() {
             decode_call(self.contracts.singleton, call.to, &call.data)
         } else {
@@ -257,7 +257,7 @@ impl Rehearsal<'_> {
         };
         let after = self.after(reads).map_err(wrong)?;
         let shown =
-            if self.ask.is_supply() { self.supplied(&after) } else { self.withdrawn(&after) };
+            if self.ask.is_supply() { self.check_supply(&after) } else { self.check_withdrawal(&after) };
         let shown = shown.map_err(wrong)?;
         if simulated.method != SimulationMethod::SimulateV1 {
             return Ok(SimulationResult { effects: Effects::Unproven, ..shown });
@@ -276,9 +276,9 @@ impl Rehearsal<'_> {
     }
 
     /// Checks the amounts that a supply moves.
-    fn supplied(&self, after: &After) -> Result<SimulationResult, &'static str> {
+    fn check_supply(&self, after: &StateAfter) -> Result<SimulationResult, &'static str> {
         let paid = self.own.coins.checked_sub(after.coins);
-        let gained = after.held.checked_sub(self.held_before());
+        let gained = after.held_shares.checked_sub(self.held_before());
         let (Some(paid), Some(gained)) = (paid, gained) else {
             return Err("money arrives, or shares leave");
         };
@@ -301,9 +301,9 @@ impl Rehearsal<'_> {
     }
 
     /// Checks the amounts that a withdrawal moves.
-    fn withdrawn(&self, after: &After) -> Result<SimulationResult, &'static str> {
+    fn check_withdrawal(&self, after: &StateAfter) -> Result<SimulationResult, &'static str> {
         let gained = after.coins.checked_sub(self.own.coins);
-        let given = self.held_before().checked_sub(after.held);
+        let given = self.held_before().checked_sub(after.held_shares);
         let (Some(gained), Some(given)) = (gained, given) else {
             return Err("money leaves, or shares arrive");
         };
@@ -336,7 +336,7 @@ impl Rehearsal<'_> {
     }
 
     /// Reads the answers to [`Rehearsal::reads`].
-    fn after(&self, reads: &[SimulatedCall]) -> Result<After, &'static str> {
+    fn after(&self, reads: &[SimulatedCall]) -> Result<StateAfter, &'static str> {
         let answer = |at: usize| reads.get(at).filter(|read: &&SimulatedCall| read.ok);
         let number = |at: usize| {
             let read = answer(at).filter(|read| read.data.len() == 32);
@@ -357,6 +357,6 @@ impl Rehearsal<'_> {
             }
         };
         let (held, worth_of_preview) = shares().ok_or("the venue gives no valid answer")?;
-        Ok(After { coins, allowance, held, worth_of_preview })
+        Ok(StateAfter { coins, allowance, held_shares: held, worth_of_preview })
     }
 }

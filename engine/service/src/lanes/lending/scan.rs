@@ -63,10 +63,10 @@ pub async fn run(task: ScanTask) {
         biased;
         () = stopping.cancelled() => {}
         () = follow_views(core, publish) => {}
-        () = save::follow(&scan, &store, &ports.clock) => {}
+        () = save::save_changes(&scan, &store, &ports.clock) => {}
         () = scan_all(&scan, &ports, wanted) => {}
     }
-    save::save_rest(&scan, &store).await;
+    save::save_unsaved(&scan, &store).await;
 }
 
 async fn scan_all(scan: &Arc<Scan>, ports: &Ports, wanted: watch::Receiver<ScanScope>) {

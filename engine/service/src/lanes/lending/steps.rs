@@ -40,7 +40,7 @@ impl Lending {
         let plan = measured.plan?;
         let Some(part) = plan.parts.into_iter().next() else { return Ok(None) };
         let until = execution.until.utc;
-        Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
+        Ok(Some(NextStep { part, gas_price_max: plan.gas_price_max, until, quote: quote.into() }))
     }
 
     /// Returns the amount that a loan moved according to its receipt, and the position's worth at that block. Each is
@@ -48,7 +48,7 @@ impl Lending {
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
-    pub(in crate::lanes) async fn settled(
+    pub(in crate::lanes) async fn settled_amounts(
         &self,
         loan: &LoanAsk,
         owner: Address,
@@ -75,7 +75,7 @@ impl Lending {
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
-    pub(in crate::lanes) async fn brought_back(
+    pub(in crate::lanes) async fn withdrawn_amount(
         &self,
         send: &Send,
         hash: B256,
@@ -102,7 +102,7 @@ impl Lending {
 }
 
 /// Returns the token that a supply approves and the contract that may take it; `None` for a withdrawal.
-pub(in crate::lanes) fn approved(loan: &LoanAsk) -> Option<(Address, Address)> {
+pub(in crate::lanes) fn approved_token_and_spender(loan: &LoanAsk) -> Option<(Address, Address)> {
     let LoanNetwork { network, contracts } = LoanNetwork::of(loan.chain).ok()?;
     loan.is_supply().then(|| (network.stablecoin.address, spender(contracts, loan.venue)))
 }

@@ -7,13 +7,13 @@ use bursar_domain::Refusal;
 
 use super::lane::Lending;
 use super::vault_list::VaultList;
-use super::vault_read::{ROUNDS_MAX, Structure, VaultOutcome, VaultReads, Venue};
+use super::vault_read::{ROUNDS_MAX, Structure, VaultOutcome, VaultReads, VaultFacts};
 use crate::lanes::batch::Batch;
 
 /// The vaults of a network, all at one block.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    pub venues: Vec<Venue>,
+    pub venues: Vec<VaultFacts>,
     /// The vaults that cannot be read, with the reason.
     pub unreadable: Vec<(Address, &'static str)>,
 }
@@ -42,8 +42,8 @@ impl Lending {
     ) -> Result<Survey, Refusal> {
         let list = VaultList::read(self.scan(), chain, block, network, contracts).await?;
         let mut survey = survey_at(chain, block, network, contracts, &list.vaults).await?;
-        survey.venues.retain(|one| list.lists(one.address, one.trust));
-        survey.unreadable.retain(|(vault, _reason)| list.concerns(*vault));
+        survey.venues.retain(|one| list.is_listed(one.address, one.trust));
+        survey.unreadable.retain(|(vault, _reason)| list.always_mentions(*vault));
         Ok(survey)
     }
 }
@@ -71,8 +71,8 @@ pub(super) async fn survey_at(
         left = Vec::new();
         for (vault, places) in asked {
             match places.read(&answers, network, contracts) {
-                VaultOutcome::Whole(venue) => survey.venues.push(*venue),
-                VaultOutcome::Other(parts) => left.push((vault, parts)),
+                VaultOutcome::Read(venue) => survey.venues.push(*venue),
+                VaultOutcome::OtherParts(parts) => left.push((vault, parts)),
                 VaultOutcome::Unreadable(reason) => survey.unreadable.push((vault, reason)),
             }
         }

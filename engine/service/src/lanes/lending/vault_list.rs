@@ -23,7 +23,7 @@ pub(super) struct VaultList {
     /// The vaults without duplicates: those of our table, those of the wallet, then others of trusted curators.
     pub(super) vaults: Vec<Address>,
     /// Vaults of the table and of the wallet: an answer always mentions them.
-    concerning: BTreeSet<Address>,
+    always_mentioned: BTreeSet<Address>,
 }
 
 impl VaultList {
@@ -38,16 +38,16 @@ impl VaultList {
         network: &Network,
         contracts: &Contracts,
     ) -> Result<Self, Refusal> {
-        let seen = scan.seen_vaults(network.chain);
+        let seen = scan.vaults_with_positions(network.chain);
         let known = scan.known_vaults(network.chain);
-        let mut list = Self { vaults: Vec::new(), concerning: BTreeSet::new() };
+        let mut list = Self { vaults: Vec::new(), always_mentioned: BTreeSet::new() };
         for vault in contracts.pinned_vaults.iter().chain(seen.iter().take(FOREIGN_VAULTS_READ_MAX))
         {
-            if list.concerning.insert(*vault) {
+            if list.always_mentioned.insert(*vault) {
                 list.vaults.push(*vault);
             }
         }
-        let is_other = |vault: &Address| !list.concerning.contains(vault);
+        let is_other = |vault: &Address| !list.always_mentioned.contains(vault);
         let others: Vec<Address> =
             known.into_iter().map(|(vault, _kind)| vault).filter(is_other).collect();
         let chosen = of_trusted_curators(chain, block, &others, contracts.curators).await?;
@@ -56,16 +56,16 @@ impl VaultList {
     }
 
     /// Returns whether an answer mentions this vault, whatever its state.
-    pub(super) fn concerns(&self, vault: Address) -> bool {
-        self.concerning.contains(&vault)
+    pub(super) fn always_mentions(&self, vault: Address) -> bool {
+        self.always_mentioned.contains(&vault)
     }
 
     /// Returns whether a list of venues shows this vault. A list shows a refused vault only if it is in our table or
     /// the wallet has a position in it.
-    pub(super) fn lists(&self, vault: Address, trust: Trust) -> bool {
+    pub(super) fn is_listed(&self, vault: Address, trust: Trust) -> bool {
         match trust {
             Trust::Curated | Trust::Pinned | Trust::NewNeedsConfirmation(_) => true,
-            Trust::Refused(_) => self.concerns(vault),
+            Trust::Refused(_) => self.always_mentions(vault),
         }
     }
 }
@@ -143,7 +143,7 @@ mod tests {
 
     async fn read(known: &[Address], seen: &[Address]) -> (VaultList, usize) {
         let (scan, chain) = (Scan::default(), ChainWithoutMulticall::default());
-        scan.pretend(network().chain, contracts(), known, seen);
+        scan.set_test_findings(network().chain, contracts(), known, seen);
         let list = VaultList::read(&scan, &chain, 7, network(), contracts()).await.unwrap();
         (list, chain.calls.into_inner())
     }
@@ -156,8 +156,8 @@ mod tests {
         let expected: Vec<_> = pinned.iter().copied().chain([3, 2, 4].map(vault)).collect();
         assert_eq!((list.vaults.as_slice(), calls), (expected.as_slice(), 3));
         let refused = Trust::Refused(UntrustedReason::NotEndorsed);
-        assert!(list.lists(pinned[0], refused) && list.lists(vault(3), refused));
-        assert!(!list.lists(vault(2), refused) && list.lists(vault(2), Trust::Curated));
+        assert!(list.is_listed(pinned[0], refused) && list.is_listed(vault(3), refused));
+        assert!(!list.is_listed(vault(2), refused) && list.is_listed(vault(2), Trust::Curated));
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use bursar_morpho::{Trust, TrustList, VaultReading};
 use crate::lanes::batch::{Answers, Batch};
 
 /// Maximum number of adapters of one vault, or of markets in its queue. A vault with more is unreadable.
-const PARTS_MAX: u64 = 32;
+const ADAPTERS_OR_MARKETS_MAX: u64 = 32;
 
 /// Maximum number of rounds of one read. Another round follows whenever a round finds new parts: the number of
 /// adapters, then the adapters, then the vaults behind them. The last round allows for one change meanwhile.
@@ -24,7 +24,7 @@ pub(super) const ROUNDS_MAX: usize = 5;
 
 /// A vault, as it was read at one block.
 #[derive(Debug, Clone)]
-pub struct Venue {
+pub struct VaultFacts {
     pub address: Address,
     pub kind: VaultKind,
     /// The name that the vault reports.
@@ -45,7 +45,7 @@ pub struct Venue {
     pub markets: Vec<B256>,
 }
 
-impl Venue {
+impl VaultFacts {
     /// Returns whether Bursar trusts the vault.
     pub fn is_trusted(&self) -> bool {
         matches!(self.trust, Trust::Curated | Trust::Pinned)
@@ -59,19 +59,19 @@ pub(super) struct Structure {
     count: u64,
     adapters: Vec<Address>,
     /// Adapters that lend to vaults, each with its vault.
-    inner: Vec<(Address, Address)>,
+    inner_vaults: Vec<(Address, Address)>,
     /// Address and data of the liquidity adapter of a Vault V2.
     liquidity: Option<(Address, Bytes)>,
     /// The length of a MetaMorpho vault's withdrawal queue.
-    queued: u64,
+    queue_length: u64,
     queue: Vec<B256>,
 }
 
 /// The outcome of reading a vault.
 pub(super) enum VaultOutcome {
-    Whole(Box<Venue>),
+    Read(Box<VaultFacts>),
     /// The vault has other parts than expected: read again with these.
-    Other(Structure),
+    OtherParts(Structure),
     Unreadable(&'static str),
 }
 
@@ -94,9 +94,9 @@ pub(super) struct VaultReads {
     liquidity: LiquidityReads,
     /// For each vault behind an adapter, the index of each factory's answer.
     inner: Vec<Vec<usize>>,
-    queued: usize,
+    queue_length: usize,
     queue: Vec<QueueReads>,
-    asked: Structure,
+    expected: Structure,
 }
 
 /// The batch indexes of the reads of one adapter.
@@ -109,14 +109,14 @@ struct AdapterParts {
 struct AdapterReads {
     at: usize,
     /// The reads about the adapter that the last read found at this index; `None` if it found none there.
-    known: Option<AdapterParts>,
+    parts: Option<AdapterParts>,
 }
 
 struct QueueReads {
     at: usize,
     /// The reads of a market's totals and of the vault's position in it; `None` if the last read found no market
     /// here.
-    known: Option<(usize, usize)>,
+    market_reads: Option<(usize, usize)>,
 }
 
 enum LiquidityReads {
@@ -151,7 +151,7 @@ impl VaultReads {
             .map(|index| AdapterReads::ask(batch, address, index, contracts, &asked))
             .collect();
         let inner = asked
-            .inner
+            .inner_vaults
             .iter()
             .map(|(_adapter, vault)| {
                 is_vault(batch, *vault).into_iter().map(|(_kind, at)| at).collect()
@@ -174,11 +174,11 @@ impl VaultReads {
             adapters,
             liquidity: LiquidityReads::ask(batch, contracts, &asked),
             inner,
-            queued: batch.add(address, vault::withdraw_queue_length_call()),
-            queue: (0..asked.queued)
+            queue_length: batch.add(address, vault::withdraw_queue_length_call()),
+            queue: (0..asked.queue_length)
                 .map(|index| QueueReads::ask(batch, address, index, contracts, &asked))
                 .collect(),
-            asked,
+            expected: asked,
         }
     }
 
@@ -213,15 +213,15 @@ impl VaultReads {
             registry = Some(address_at(self.registry)?);
             found.count = self.count(answers)?;
             found.liquidity = self.liquidity_adapter(answers)?;
-            if found.count == self.asked.count {
+            if found.count == self.expected.count {
                 origins = self.origins(answers, &mut found)?;
             }
         }
         if official == Some(VaultKind::MetaMorpho) {
             self.find_queue(answers, &mut found)?;
         }
-        if found != self.asked {
-            return Ok(VaultOutcome::Other(found));
+        if found != self.expected {
+            return Ok(VaultOutcome::OtherParts(found));
         }
         self.confirm_inner(answers, &mut origins)?;
         let idle = answers.number(self.idle).map_err(|_odd| "the stablecoin cannot be read")?;
@@ -246,7 +246,7 @@ impl VaultReads {
         };
         let text =
             |at| answers.bytes(at).map(|answer| token::decode_text(answer)).unwrap_or_default();
-        Ok(VaultOutcome::Whole(Box::new(Venue {
+        Ok(VaultOutcome::Read(Box::new(VaultFacts {
             address: self.address,
             kind,
             name: text(self.name),
@@ -264,7 +264,7 @@ impl VaultReads {
 
     fn count(&self, answers: &Answers) -> Result<u64, &'static str> {
         let count = answers.bytes(self.count).ok().and_then(|count| views::decode_length(count));
-        count.filter(|count| *count <= PARTS_MAX).ok_or("its adapters cannot be read")
+        count.filter(|count| *count <= ADAPTERS_OR_MARKETS_MAX).ok_or("its adapters cannot be read")
     }
 
     fn liquidity_adapter(
@@ -289,14 +289,14 @@ impl VaultReads {
         for places in &self.adapters {
             found.adapters.push(answers.address(places.at).ok_or(odd)?);
         }
-        if found.adapters != self.asked.adapters {
+        if found.adapters != self.expected.adapters {
             return Ok(Vec::new());
         }
         let mut origins = Vec::with_capacity(self.adapters.len());
         for (adapter, places) in found.adapters.iter().zip(&self.adapters) {
             let origin = places.origin(answers).ok_or(odd)?;
             if let AdapterOrigin::Vault { inner_vault, .. } = origin {
-                found.inner.push((*adapter, inner_vault));
+                found.inner_vaults.push((*adapter, inner_vault));
             }
             origins.push(AdapterReading { adapter: *adapter, origin });
         }
@@ -323,9 +323,9 @@ impl VaultReads {
 
     fn find_queue(&self, answers: &Answers, found: &mut Structure) -> Result<(), &'static str> {
         let odd = "its queue of markets cannot be read";
-        let length = answers.bytes(self.queued).ok().and_then(|one| views::decode_length(one));
-        found.queued = length.filter(|length| *length <= PARTS_MAX).ok_or(odd)?;
-        if found.queued == self.asked.queued {
+        let length = answers.bytes(self.queue_length).ok().and_then(|one| views::decode_length(one));
+        found.queue_length = length.filter(|length| *length <= ADAPTERS_OR_MARKETS_MAX).ok_or(odd)?;
+        if found.queue_length == self.expected.queue_length {
             for places in &self.queue {
                 let id = answers.bytes(places.at).ok().and_then(|id| views::decode_market_id(id));
                 found.queue.push(id.ok_or(odd)?);
@@ -337,7 +337,7 @@ impl VaultReads {
     /// Returns the amount that the markets of the queue can pay the vault now, without the interest that is due.
     fn free_in_queue(&self, answers: &Answers) -> Option<U256> {
         self.queue.iter().try_fold(U256::ZERO, |sum, places| {
-            let (market, position) = places.known?;
+            let (market, position) = places.market_reads?;
             let market = market::decode_market(answers.bytes(market).ok()?)?;
             let position = market::decode_position(answers.bytes(position).ok()?)?;
             let at = u64::try_from(market.last_update).ok()?;
@@ -389,11 +389,11 @@ impl AdapterReads {
             let inner_vault = batch.add(*address, adapter::inner_vault_call());
             AdapterParts { origins, inner_vault }
         });
-        Self { at, known }
+        Self { at, parts: known }
     }
 
     fn origin(&self, answers: &Answers) -> Option<AdapterOrigin> {
-        let AdapterParts { origins, inner_vault, .. } = self.known.as_ref()?;
+        let AdapterParts { origins, inner_vault, .. } = self.parts.as_ref()?;
         let mut origin = AdapterOrigin::Unofficial;
         for (kind, at) in origins {
             if !answers.flag(*at)? {
@@ -425,14 +425,14 @@ impl QueueReads {
             let market = batch.add(contracts.singleton, market::market_call(*id));
             (market, batch.add(contracts.singleton, market::position_call(*id, address)))
         });
-        Self { at, known }
+        Self { at, market_reads: known }
     }
 }
 
 impl LiquidityReads {
     fn ask(batch: &mut Batch, contracts: &Contracts, asked: &Structure) -> Self {
         let Some((address, data)) = &asked.liquidity else { return Self::Absent };
-        if let Some((adapter, inner)) = asked.inner.iter().find(|(adapter, _)| adapter == address) {
+        if let Some((adapter, inner)) = asked.inner_vaults.iter().find(|(adapter, _)| adapter == address) {
             let max_withdraw = batch.add(*inner, vault::max_withdraw_call(*adapter));
             return Self::Vault { max_withdraw };
         }

@@ -13,7 +13,7 @@ use bursar_morpho::worth::{VIRTUAL_SHARES_MIN, has_enough_virtual_shares, virtua
 use bursar_morpho::{GateKind, SharePrice, Trust, VenueId};
 
 use super::position_read::ReadPosition;
-use super::vault_read::{self, Structure, VaultReads, Venue, trusted_parties};
+use super::vault_read::{self, Structure, VaultReads, VaultFacts, trusted_parties};
 use crate::lanes::batch::{Answers, Batch};
 
 /// The number of shares whose worth is compared over time: many, so that rounding does not matter.
@@ -67,9 +67,9 @@ pub(super) struct ReadVenue {
 
 /// The outcome of reading a venue.
 pub(super) enum VenueOutcome {
-    Whole(Box<ReadVenue>),
+    Read(Box<ReadVenue>),
     /// The vault has other parts than expected: read again with these.
-    Other(Structure),
+    OtherParts(Structure),
     /// The contract is not a venue, or cannot be read, for this reason.
     Unreadable(&'static str),
 }
@@ -78,7 +78,7 @@ pub(super) enum VenueOutcome {
 pub(super) enum VenueReads {
     Vault {
         vault: VaultReads,
-        more: VaultExtras,
+        extras: VaultExtras,
     },
     Market {
         endorser: Option<(VaultReads, Option<usize>)>,
@@ -113,14 +113,14 @@ impl VenueReads {
         around: ReadContext<'_>,
         venue: VenueId,
         hint: &VenueHint,
-        position: super::position_read::Hint,
+        position: super::position_read::PositionHint,
     ) -> Self {
         let ReadContext { network, contracts, .. } = around;
         match venue {
             VenueId::Vault(address) => {
                 let structure = hint.structure.clone();
                 let vault = VaultReads::ask(batch, address, network, contracts, structure);
-                Self::Vault { vault, more: VaultExtras::ask(batch, around, address) }
+                Self::Vault { vault, extras: VaultExtras::ask(batch, around, address) }
             }
             VenueId::Market(_) => {
                 let params = position.params;
@@ -153,19 +153,19 @@ impl VenueReads {
         position: &ReadPosition,
     ) -> VenueOutcome {
         match self {
-            Self::Vault { vault, more } => {
+            Self::Vault { vault, extras: more } => {
                 match vault.read(answers, around.network, around.contracts) {
-                    vault_read::VaultOutcome::Other(structure) => VenueOutcome::Other(structure),
-                    vault_read::VaultOutcome::Whole(venue) => more
+                    vault_read::VaultOutcome::OtherParts(structure) => VenueOutcome::OtherParts(structure),
+                    vault_read::VaultOutcome::Read(venue) => more
                         .read(answers, around, position, Some(&venue))
                         .map_or_else(VenueOutcome::Unreadable, |read| {
-                            VenueOutcome::Whole(Box::new(read))
+                            VenueOutcome::Read(Box::new(read))
                         }),
                     // A withdrawal must be possible even if an adapter stops answering.
                     vault_read::VaultOutcome::Unreadable(reason) => more
                         .read(answers, around, position, None)
                         .map_or(VenueOutcome::Unreadable(reason), |read| {
-                            VenueOutcome::Whole(Box::new(read))
+                            VenueOutcome::Read(Box::new(read))
                         }),
                 }
             }
@@ -173,10 +173,10 @@ impl VenueReads {
                 let mut cap = U256::ZERO;
                 if let Some((places, at)) = endorser {
                     match places.read(answers, around.network, around.contracts) {
-                        vault_read::VaultOutcome::Other(structure) => {
-                            return VenueOutcome::Other(structure);
+                        vault_read::VaultOutcome::OtherParts(structure) => {
+                            return VenueOutcome::OtherParts(structure);
                         }
-                        vault_read::VaultOutcome::Whole(venue) => {
+                        vault_read::VaultOutcome::Read(venue) => {
                             cap = cap_of(answers, *at, &venue, *adapter);
                         }
                         // A vault that cannot be read endorses no market.
@@ -184,7 +184,7 @@ impl VenueReads {
                     }
                 }
                 match market_facts(answers, around, position, *symbol, cap) {
-                    Some(read) => VenueOutcome::Whole(Box::new(read)),
+                    Some(read) => VenueOutcome::Read(Box::new(read)),
                     None => VenueOutcome::Unreadable("the market cannot be read"),
                 }
             }
@@ -193,7 +193,7 @@ impl VenueReads {
 }
 
 /// Returns the cap of a vault on a market, zero if the vault is not trusted.
-fn cap_of(answers: &Answers, at: Option<usize>, venue: &Venue, adapter: Option<Address>) -> U256 {
+fn cap_of(answers: &Answers, at: Option<usize>, venue: &VaultFacts, adapter: Option<Address>) -> U256 {
     let Some(at) = at.filter(|_asked| venue.is_trusted()) else { return U256::ZERO };
     match (venue.kind, adapter) {
         // The vault must still have this adapter.
@@ -232,7 +232,7 @@ impl VaultExtras {
         answers: &Answers,
         around: ReadContext<'_>,
         position: &ReadPosition,
-        venue: Option<&Venue>,
+        venue: Option<&VaultFacts>,
     ) -> Result<ReadVenue, &'static str> {
         let number = |at| answers.number(at).map_err(|_odd| "it is not a vault");
         let preview = self.preview.map(number).transpose();

@@ -47,7 +47,7 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
     loop {
         let settling = Arc::clone(&views.borrow_and_update().state.settling);
         let now_ms = ports.clock.mono_ms();
-        replan(&mut plans, &settling, now_ms);
+        update_plans(&mut plans, &settling, now_ms);
         let due: Vec<Arc<Settlement>> = plans
             .iter()
             .filter(|(_id, plan)| plan.due_ms <= now_ms)
@@ -77,7 +77,7 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
 
 /// Drops plans of settlements that are no longer pending. Restarts a plan whose settlement now names another
 /// transaction.
-fn replan(
+fn update_plans(
     plans: &mut BTreeMap<RequestId, Plan>,
     settling: &BTreeMap<RequestId, Arc<Settlement>>,
     now_ms: u64,
@@ -106,14 +106,14 @@ async fn look_up(core: &Handle, ports: &Ports, settlement: &Settlement) {
         tracing::debug!(request = %settlement.id.short(), fault, "a settlement could not be looked up");
     }
     let given_up = settlement.has_timed_out(core.now().utc);
-    let Some(found) = conclusion(found, given_up) else { return };
+    let Some(found) = result_to_record(found, given_up) else { return };
     if let Err(fault) = core.act(Action::Checked { id: settlement.id, tx_hash, found }).await {
         tracing::warn!(code = %fault.code, "the result of a settlement lookup was not recorded");
     }
 }
 
 /// Returns the result to record; `None` if a later lookup may find more.
-fn conclusion(found: Result<Option<Check>, String>, given_up: bool) -> Option<Check> {
+fn result_to_record(found: Result<Option<Check>, String>, given_up: bool) -> Option<Check> {
     match found {
         Ok(Some(found)) => Some(found),
         Ok(None) => given_up.then_some(Check::NotFound),
@@ -279,13 +279,13 @@ mod tests {
     #[test]
     fn silence_and_ignorance_count_only_when_the_search_is_given_up() {
         let failed = || Err("no endpoint answered".to_owned());
-        assert_eq!(conclusion(Ok(None), false), None);
-        assert_eq!(conclusion(Ok(None), true), Some(Check::NotFound));
-        assert_eq!(conclusion(failed(), false), None);
-        assert_eq!(conclusion(failed(), true), Some(Check::Unavailable));
+        assert_eq!(result_to_record(Ok(None), false), None);
+        assert_eq!(result_to_record(Ok(None), true), Some(Check::NotFound));
+        assert_eq!(result_to_record(failed(), false), None);
+        assert_eq!(result_to_record(failed(), true), Some(Check::Unavailable));
         for given_up in [false, true] {
             let found = Check::Mismatch { block: 7 };
-            assert_eq!(conclusion(Ok(Some(found.clone())), given_up), Some(found));
+            assert_eq!(result_to_record(Ok(Some(found.clone())), given_up), Some(found));
         }
     }
 

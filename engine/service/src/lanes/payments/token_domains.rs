@@ -25,7 +25,7 @@ pub struct TokenDomains {
     chains: Chains,
     clock: Arc<dyn Clock>,
     /// Each lock is held during the query, so that simultaneous requests share one call.
-    known: BTreeMap<ChainId, Mutex<Option<CachedAnswer>>>,
+    answers: BTreeMap<ChainId, Mutex<Option<CachedAnswer>>>,
 }
 
 /// The answer of one token; `confirms` is false if the query fails.
@@ -39,14 +39,14 @@ impl TokenDomains {
     /// Creates an empty cache.
     pub fn new(chains: Chains, clock: Arc<dyn Clock>) -> Self {
         let known = NETWORKS.iter().map(|network| (network.chain, Mutex::default())).collect();
-        Self { chains, clock, known }
+        Self { chains, clock, answers: known }
     }
 
     /// Returns whether the token has the domain separator of our table (`DOMAIN_SEPARATOR()`, EIP-2612).
     ///
     /// It returns false if the query fails.
     pub async fn confirms(&self, network: &Network) -> bool {
-        let Some(known) = self.known.get(&network.chain) else { return false };
+        let Some(known) = self.answers.get(&network.chain) else { return false };
         let mut known = known.lock().await;
         let now_ms = self.clock.now().age_clock_ms();
         if let Some(known) = known.filter(|known| now_ms < known.until_ms) {
@@ -55,7 +55,7 @@ impl TokenDomains {
         // Cancel-safe: both branches only wait.
         let answer = tokio::select! {
             biased;
-            answer = self.ask(network) => answer,
+            answer = self.query(network) => answer,
             () = self.clock.sleep_until(self.clock.mono_ms().saturating_add(ASK_MS)) => {
                 tracing::warn!(network = %network.chain, "token domain not confirmed: no node answered in time");
                 None
@@ -68,7 +68,7 @@ impl TokenDomains {
     }
 
     /// Queries the token. `None` if the query fails.
-    async fn ask(&self, network: &Network) -> Option<bool> {
+    async fn query(&self, network: &Network) -> Option<bool> {
         let chain = self.chains.get(&network.chain)?;
         let hash = keccak256("DOMAIN_SEPARATOR()");
         let selector = Bytes::copy_from_slice(hash.0.first_chunk::<4>().map_or(&[], |four| four));
@@ -102,7 +102,7 @@ mod tests {
         asked: AtomicUsize,
     }
 
-    fn down<T>() -> Result<T, ChainFault> {
+    fn unavailable<T>() -> Result<T, ChainFault> {
         Err(ChainFault::Unavailable { tried: Vec::new() })
     }
 
@@ -120,7 +120,7 @@ mod tests {
                 if alive {
                     Ok(Bytes::copy_from_slice(&coin().domain_separator[..]))
                 } else {
-                    down()
+                    unavailable()
                 }
             })
         }

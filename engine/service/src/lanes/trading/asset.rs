@@ -36,18 +36,18 @@ impl Trading {
         let subject = Subject { network, exchange, token, amount };
         let Ok(chain) = self.chain(network) else { return Some(asset) };
         let until = self.ports.clock.mono_ms().saturating_add(WAIT_MS);
-        let read = self.within(until, describe(&*chain, &subject, &mut asset)).await.flatten();
+        let read = self.before_deadline(until, describe(&*chain, &subject, &mut asset)).await.flatten();
         if let Some(pools) = read
             && asset.domain != DomainCheck::Unconfirmed
         {
             let priced = self.price(&*chain, &subject, &pools);
-            asset.quote = self.within(until, priced).await.flatten();
+            asset.quote = self.before_deadline(until, priced).await.flatten();
         }
         Some(asset)
     }
 
     /// Waits for an answer until `until_ms` on our monotonic clock.
-    async fn within<T>(&self, until_ms: u64, answer: impl Future<Output = T>) -> Option<T> {
+    async fn before_deadline<T>(&self, until_ms: u64, answer: impl Future<Output = T>) -> Option<T> {
         // cancel-safe: both branches only read.
         tokio::select! {
             biased;

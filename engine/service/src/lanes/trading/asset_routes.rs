@@ -17,7 +17,7 @@ use bursar_uniswap::{QuoteFault, V3Path, V3Pool, quote, read, tick};
 use super::reads::{Answers, Batch};
 
 /// Gas limit of one `Question`: about as much as one transaction may use on these networks.
-const QUESTION_GAS: u64 = 16_000_000;
+const CALL_GAS: u64 = 16_000_000;
 
 /// The period of the average price, in seconds.
 const AVERAGE_SECONDS: u32 = 600;
@@ -105,7 +105,7 @@ impl Routes {
         let mut dearest: Option<(&Route, U256)> = None;
         for (route, answer) in self.0.iter().zip(answers) {
             let cost =
-                delivered(answer, |answer| quote::decode_v3_exact_output(&route.buy, answer))?;
+                route_output(answer, |answer| quote::decode_v3_exact_output(&route.buy, answer))?;
             if let RouteOutput::Amount(cost) = cost
                 && dearest.is_none_or(|(_route, most)| cost > most)
             {
@@ -121,15 +121,15 @@ impl Routes {
             cost: Atoms(cost),
             usd,
             route: route.venue(subject),
-            sale_proceeds: checks.sold.map(Atoms),
-            tenfold_cost: checks.tenfold.map(Atoms),
-            average_deviation: checks.average_off,
+            sale_proceeds: checks.sale_proceeds.map(Atoms),
+            tenfold_cost: checks.tenfold_cost.map(Atoms),
+            average_deviation: checks.average_deviation,
         })
     }
 
     /// Quotes the sale of the amount on every route. For the dearest route, it also quotes ten times the amount and
     /// compares the current price with the average price.
-    async fn check(&self, chain: &dyn Chain, subject: &Subject, dearest: &Route) -> Option<Checks> {
+    async fn check(&self, chain: &dyn Chain, subject: &Subject, dearest: &Route) -> Option<PriceChecks> {
         let Subject { exchange, amount, .. } = *subject;
         let quoter = |data| question(exchange.v3.quoter, data);
         let tenfold = amount.checked_mul(U256::from(10));
@@ -143,7 +143,7 @@ impl Routes {
         let questions = large.clone().into_iter().chain(sales).map(quoter).chain(hops).collect();
         let mut answers = ask(chain, questions).await?.into_iter();
         let tenfold = match large {
-            Some(_asked) => delivered(answers.next()?, |answer| {
+            Some(_asked) => route_output(answers.next()?, |answer| {
                 quote::decode_v3_exact_output(&dearest.buy, answer)
             })?
             .amount(),
@@ -151,7 +151,7 @@ impl Routes {
         };
         let mut sold: Option<U256> = None;
         for route in &self.0 {
-            let out = delivered(answers.next()?, |answer| {
+            let out = route_output(answers.next()?, |answer| {
                 quote::decode_v3_exact_input(&route.sell, answer)
             })?;
             sold = out.amount().map(|out| sold.map_or(out, |least| least.min(out))).or(sold);
@@ -171,7 +171,7 @@ impl Routes {
             let moved = if hop.zero_for_one { moved.checked_neg()? } else { moved };
             apart = Some(apart.unwrap_or(0_i32).checked_add(moved)?);
         }
-        Some(Checks { tenfold, sold, average_off: apart.map(tick::price_deviation) })
+        Some(PriceChecks { tenfold_cost: tenfold, sale_proceeds: sold, average_deviation: apart.map(tick::price_deviation) })
     }
 }
 
@@ -191,24 +191,24 @@ impl Route {
 }
 
 /// The measurements that may cast doubt on a price.
-struct Checks {
-    tenfold: Option<U256>,
-    sold: Option<U256>,
-    average_off: Option<Bps>,
+struct PriceChecks {
+    tenfold_cost: Option<U256>,
+    sale_proceeds: Option<U256>,
+    average_deviation: Option<Bps>,
 }
 
 /// Returns the pools of a pair, one for each fee tier; none if both tokens are the same.
-fn tiers(a: Address, b: Address) -> Vec<V3Pool> {
+fn pools_of_pair(a: Address, b: Address) -> Vec<V3Pool> {
     FEE_TIERS.iter().filter_map(|tier| V3Pool::new(a, b, tier.fee).ok()).collect()
 }
 
 /// Returns the pools of all routes.
 fn all_pools(subject: &Subject) -> Vec<V3Pool> {
     let (coin, wrapped) = (subject.network.stablecoin.address, subject.exchange.wrapped_native);
-    let mut pools = tiers(coin, subject.token);
+    let mut pools = pools_of_pair(coin, subject.token);
     if subject.token != wrapped {
-        pools.extend(tiers(coin, wrapped));
-        pools.extend(tiers(wrapped, subject.token));
+        pools.extend(pools_of_pair(coin, wrapped));
+        pools.extend(pools_of_pair(wrapped, subject.token));
     }
     pools
 }
@@ -217,15 +217,15 @@ fn all_pools(subject: &Subject) -> Vec<V3Pool> {
 fn all_routes(subject: &Subject) -> Vec<Vec<V3Pool>> {
     let (coin, wrapped) = (subject.network.stablecoin.address, subject.exchange.wrapped_native);
     let mut routes: Vec<Vec<V3Pool>> =
-        tiers(coin, subject.token).into_iter().map(|pool| vec![pool]).collect();
-    for first in tiers(coin, wrapped) {
-        routes.extend(tiers(wrapped, subject.token).into_iter().map(|second| vec![first, second]));
+        pools_of_pair(coin, subject.token).into_iter().map(|pool| vec![pool]).collect();
+    for first in pools_of_pair(coin, wrapped) {
+        routes.extend(pools_of_pair(wrapped, subject.token).into_iter().map(|second| vec![first, second]));
     }
     routes
 }
 
 fn question(to: Address, data: Bytes) -> Question {
-    Question::Call { from: Address::ZERO, to, data, gas: QUESTION_GAS }
+    Question::Call { from: Address::ZERO, to, data, gas: CALL_GAS }
 }
 
 /// Returns the answers, one for each question; `None` if no node answers.
@@ -244,32 +244,32 @@ async fn ask(
 enum RouteOutput {
     Amount(U256),
     /// The route's pools cannot trade the amount.
-    TooMuch,
+    TooLarge,
 }
 
 impl RouteOutput {
     fn amount(self) -> Option<U256> {
         match self {
             Self::Amount(amount) => Some(amount),
-            Self::TooMuch => None,
+            Self::TooLarge => None,
         }
     }
 }
 
 /// Reads the quote of a route. `None` if the answer does not show whether the route's pools can trade the amount.
-fn delivered(
+fn route_output(
     answer: Result<Bytes, ChainFault>,
     decode: impl Fn(&[u8]) -> Result<bursar_uniswap::Quote, QuoteFault>,
 ) -> Option<RouteOutput> {
     match answer {
         Ok(answer) => match decode(&answer) {
             Ok(quote) => Some(RouteOutput::Amount(quote.amount)),
-            Err(QuoteFault::InsufficientLiquidity) => Some(RouteOutput::TooMuch),
+            Err(QuoteFault::InsufficientLiquidity) => Some(RouteOutput::TooLarge),
             Err(QuoteFault::Reverted(_) | QuoteFault::MalformedAnswer | QuoteFault::TooLarge) => {
                 None
             }
         },
-        Err(ChainFault::Reverted { .. }) => Some(RouteOutput::TooMuch),
+        Err(ChainFault::Reverted { .. }) => Some(RouteOutput::TooLarge),
         Err(_failed) => None,
     }
 }

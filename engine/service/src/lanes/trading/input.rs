@@ -69,8 +69,8 @@ impl TradeInput {
     /// # Errors
     /// A field is missing, invalid or unknown, or the network has no exchange.
     pub fn read(trade: &Object) -> Result<Self, InputFault> {
-        fields::only(trade, "trade", TRADE_FIELDS)?;
-        fields::require(trade, &["token_in", "token_out", "amount_in"])?;
+        fields::check_only_fields(trade, "trade", TRADE_FIELDS)?;
+        fields::require_fields(trade, &["token_in", "token_out", "amount_in"])?;
         let chain = fields::number(trade, "chain_id")?.map_or(networks::DEFAULT_TRADING, ChainId);
         let unsupported = || {
             let message = format!("Trading is not supported on chain {chain}.");

@@ -49,7 +49,7 @@ impl Trading {
     ///
     /// `outbox` is the state of the paying address's outbox before the measurement.
     pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
-        self.measurements.put(id, outbox, measured);
+        self.measurements.insert(id, outbox, measured);
     }
 
     /// Returns the measurement for the next step of a plan: the cached one if it is still valid, otherwise a new one.

@@ -52,7 +52,7 @@ impl Measurement for Measured {
         self.at_ms
     }
 
-    fn allowed(&self, execution: &Execution) -> bool {
+    fn is_basis_of(&self, execution: &Execution) -> bool {
         Some(&self.quote) == execution.quote.trade() && self.floor >= execution.floor
     }
 }

@@ -77,7 +77,7 @@ pub(super) async fn rehearse(
     let is_known = !calls.iter().any(|call| matches!(call, Decoded::Unknown { .. }));
     let effects = if is_known { shown.effects } else { Effects::Unproven };
     rehearsed.set_gas_limits(&mut parts);
-    let ceiling = sender.ceiling(&fees);
+    let ceiling = sender.gas_price_max(&fees);
     let cost = rehearsed.worst_cost(&parts, ceiling)?;
     let block = market.fees.block.unwrap_or(0);
     Ok(Plan { parts, effects, received: shown.received, calls, ceiling, cost, block })

@@ -50,7 +50,7 @@ impl Trading {
             (false, true) => self.swap_until(trade, execution),
             (false, false) => execution.until.utc,
         };
-        Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
+        Ok(Some(NextStep { part, gas_price_max: plan.ceiling, until, quote: quote.into() }))
     }
 
     /// Returns the time, by our clock, until which a swap may be broadcast. It approximates the swap's deadline on
@@ -104,7 +104,7 @@ fn person_until(quote: &TradeQuote, deadline: u64) -> Utc {
 }
 
 /// Returns the token that a trade's plan approves and the contract that may take it; `None` if no approval is needed.
-pub(in crate::lanes) fn approved(trade: &TradeAsk, owner: Address) -> Option<(Address, Address)> {
+pub(in crate::lanes) fn approved_token_and_spender(trade: &TradeAsk, owner: Address) -> Option<(Address, Address)> {
     let (network, exchange) = exchange_of(trade).ok()?;
     trade.token_in.address.zip(spec_of(trade, owner, network, exchange).spender())
 }

@@ -109,7 +109,7 @@ pub(super) async fn withdraw(
         to: planned.call.to,
         amount: TokenAmount { atoms: planned.assets, decimals: coin.decimals },
         call: planned.call.clone(),
-        gas_price_max: planned.ceiling,
+        gas_price_max: planned.gas_price_max,
         by: dialogue.client(),
     };
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
@@ -152,7 +152,7 @@ fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Resu
     let amount = |atoms| format!("{} {}", TokenAmount { atoms, decimals }, send.symbol);
     price::check(figures(shown), figures(&now), amount)?;
     let amount = TokenAmount { atoms: now.assets, decimals };
-    Ok(Send { amount, call: now.call, gas_price_max: now.ceiling, ..send })
+    Ok(Send { amount, call: now.call, gas_price_max: now.gas_price_max, ..send })
 }
 
 fn lines(
@@ -173,7 +173,7 @@ fn lines(
     if let Some(forced) = &planned.forced {
         let price = price::part(send.amount.atoms, forced.penalty);
         lines.push(row("penalty", format!("{}, {price}", amount(forced.penalty))));
-        lines.extend(forced.taken.iter().map(|taken| row("forces", price::taken(taken, amount))));
+        lines.extend(forced.deallocations.iter().map(|taken| row("forces", price::taken(taken, amount))));
     }
     lines.extend([
         row("venue", text::quoted(&planned.name, NAME_SHOWN)),

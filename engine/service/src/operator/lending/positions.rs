@@ -44,12 +44,12 @@ pub(in crate::operator) async fn positions(
         let markets = addresses.iter().map(|known| markets(engine, &state, network, known));
         let markets = futures::future::join_all(markets).await;
         for ((known, of_owner), markets) in addresses.iter().zip(all).zip(markets) {
-            read = read.saturating_add(of_owner.read);
+            read = read.saturating_add(of_owner.read_count);
             for (venue, reason) in of_owner.unreadable {
                 let reason = format!("the vault {}: {reason}", venue.to_checksum(None));
                 unread.push(missing(known, reason));
             }
-            let found = of_owner.found.iter();
+            let found = of_owner.positions.iter();
             positions.extend(found.map(|found| describe_vault(&state, network, known, found)));
             match markets {
                 Ok(found) => {

@@ -18,7 +18,7 @@ use super::findings::{Findings, OwnerFindings};
 
 /// The name and version of the format. The version increases with each change of the format or of a bound, because
 /// findings beyond the earlier bound must be searched for again.
-const FORM: &str = "bursar-lending-scan 1";
+const FORMAT: &str = "bursar-lending-scan 1";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,10 +53,10 @@ pub(super) fn encode(all: &BTreeMap<ChainId, Findings>) -> Option<Vec<u8>> {
     let lending = |chain: ChainId| by_chain(chain).and_then(|row| Some((row, row.lending?)));
     let each = all.iter().filter_map(|(chain, findings)| {
         let (network, contracts) = lending(*chain)?;
-        Some(saved(network, contracts, findings))
+        Some(saved_network(network, contracts, findings))
     });
     let body = serde_json::to_vec(&each.collect::<Vec<_>>()).ok()?;
-    let mut bytes = format!("{FORM} {}\n", checksum(&body)).into_bytes();
+    let mut bytes = format!("{FORMAT} {}\n", checksum(&body)).into_bytes();
     bytes.extend(body);
     Some(bytes)
 }
@@ -69,7 +69,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<BTreeMap<ChainId, Findings>, &'stat
     let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("it has no first line")?;
     let (head, body) = bytes.split_at_checked(end).ok_or("it has no first line")?;
     let body = body.get(1..).ok_or("it has no content")?;
-    if head != format!("{FORM} {}", checksum(body)).as_bytes() {
+    if head != format!("{FORMAT} {}", checksum(body)).as_bytes() {
         return Err("it is damaged, or of another version");
     }
     let saved: Vec<SavedNetwork> =
@@ -83,7 +83,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<BTreeMap<ChainId, Findings>, &'stat
     Ok(restored.collect())
 }
 
-fn saved(network: &Network, contracts: &Contracts, findings: &Findings) -> SavedNetwork {
+fn saved_network(network: &Network, contracts: &Contracts, findings: &Findings) -> SavedNetwork {
     let placed = |wanted: VaultKind| {
         let vaults = findings.vaults.iter().enumerate();
         let of_kind = vaults.filter(|(_at, (_vault, kind))| *kind == wanted);
@@ -118,10 +118,10 @@ fn saved_owner(owner: Address, found: &OwnerFindings) -> SavedOwner {
     SavedOwner {
         owner,
         next_block: found.next_block,
-        own_vaults: vaults(&found.own),
-        own_markets: markets(&found.own),
-        given_vaults: vaults(&found.given),
-        given_markets: markets(&found.given),
+        own_vaults: vaults(&found.own_deposit_venues),
+        own_markets: markets(&found.own_deposit_venues),
+        given_vaults: vaults(&found.others_deposit_venues),
+        given_markets: markets(&found.others_deposit_venues),
         ignores_venues: found.ignores_venues,
     }
 }
@@ -161,12 +161,12 @@ impl SavedOwner {
         let found = OwnerFindings {
             // The cursor of an address must not be ahead of the search for vaults.
             next_block: self.next_block.min(next_creation),
-            own: venues(self.own_vaults, self.own_markets),
-            given: venues(self.given_vaults, self.given_markets),
+            own_deposit_venues: venues(self.own_vaults, self.own_markets),
+            others_deposit_venues: venues(self.given_vaults, self.given_markets),
             ignores_venues: self.ignores_venues,
         };
-        let fits = found.own.len() <= SCAN_OWN_DEPOSIT_VENUES_MAX
-            && found.given.len() <= SCAN_RECEIVED_DEPOSIT_VENUES_MAX;
+        let fits = found.own_deposit_venues.len() <= SCAN_OWN_DEPOSIT_VENUES_MAX
+            && found.others_deposit_venues.len() <= SCAN_RECEIVED_DEPOSIT_VENUES_MAX;
         fits.then_some((self.owner, found))
     }
 }
@@ -211,8 +211,8 @@ mod tests {
         ];
         let found = OwnerFindings {
             next_block: 4_000,
-            own: [VenueId::Vault(Address::repeat_byte(9))].into(),
-            given: [VenueId::Market(B256::repeat_byte(7))].into(),
+            own_deposit_venues: [VenueId::Vault(Address::repeat_byte(9))].into(),
+            others_deposit_venues: [VenueId::Market(B256::repeat_byte(7))].into(),
             ignores_venues: true,
         };
         findings.owners.insert(Address::repeat_byte(3), found);
@@ -236,12 +236,12 @@ mod tests {
     }
 
     /// Returns a file with a valid checksum and a changed content.
-    fn forged(from: &str, to: &str) -> Vec<u8> {
+    fn forged_file(from: &str, to: &str) -> Vec<u8> {
         let text = String::from_utf8(encode(&sample()).unwrap()).unwrap();
         let (_head, body) = text.split_once('\n').unwrap();
         assert!(body.contains(from), "{body}");
         let body = body.replace(from, to);
-        format!("{FORM} {}\n{body}", checksum(body.as_bytes())).into_bytes()
+        format!("{FORMAT} {}\n{body}", checksum(body.as_bytes())).into_bytes()
     }
 
     #[test]
@@ -249,13 +249,13 @@ mod tests {
         let (chain, _findings) = sample().pop_first().unwrap();
         let network = by_chain(chain).unwrap();
         let same = fingerprint(network, network.lending.unwrap());
-        assert_eq!(decode(&forged(&same, &"0".repeat(64))), Ok(BTreeMap::new()));
-        assert!(decode(&forged("\"owners\"", "\"owner\"")).is_err());
+        assert_eq!(decode(&forged_file(&same, &"0".repeat(64))), Ok(BTreeMap::new()));
+        assert!(decode(&forged_file("\"owners\"", "\"owner\"")).is_err());
     }
 
     #[test]
     fn no_address_is_ahead_of_the_search_for_vaults() {
-        let restored = decode(&forged("\"next_block\":4000", "\"next_block\":6000")).unwrap();
+        let restored = decode(&forged_file("\"next_block\":4000", "\"next_block\":6000")).unwrap();
         let (_chain, findings) = restored.first_key_value().unwrap();
         assert_eq!(findings.owners.first_key_value().unwrap().1.next_block, 5_000);
     }

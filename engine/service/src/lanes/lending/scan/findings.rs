@@ -85,9 +85,9 @@ pub(super) struct OwnerFindings {
     /// The first block that is not yet searched for deposits.
     pub(super) next_block: u64,
     /// Venues of deposits that the address made itself.
-    pub(super) own: BTreeSet<VenueId>,
+    pub(super) own_deposit_venues: BTreeSet<VenueId>,
     /// Venues of deposits that other accounts made for the address.
-    pub(super) given: BTreeSet<VenueId>,
+    pub(super) others_deposit_venues: BTreeSet<VenueId>,
     /// Whether there are venues beyond a bound, which are ignored.
     pub(super) ignores_venues: bool,
 }
@@ -206,7 +206,7 @@ impl Findings {
     /// Returns the venues of an address. The venues of the address's own deposits come first.
     pub(super) fn venues_of(&self, owner: Address) -> Vec<VenueId> {
         let Some(findings) = self.owners.get(&owner) else { return Vec::new() };
-        findings.own.iter().chain(&findings.given).copied().collect()
+        findings.own_deposit_venues.iter().chain(&findings.others_deposit_venues).copied().collect()
     }
 
     pub(super) fn bound(&self) -> Option<ScanBound> {
@@ -225,15 +225,15 @@ impl Findings {
 impl OwnerFindings {
     fn record(&mut self, deposit: &Deposit) -> bool {
         let venue = deposit.venue;
-        if self.own.contains(&venue) {
+        if self.own_deposit_venues.contains(&venue) {
             return false;
         }
         let (venues, bound) = match deposit.depositor {
             Depositor::Owner => {
-                self.given.remove(&venue);
-                (&mut self.own, SCAN_OWN_DEPOSIT_VENUES_MAX)
+                self.others_deposit_venues.remove(&venue);
+                (&mut self.own_deposit_venues, SCAN_OWN_DEPOSIT_VENUES_MAX)
             }
-            Depositor::Other => (&mut self.given, SCAN_RECEIVED_DEPOSIT_VENUES_MAX),
+            Depositor::Other => (&mut self.others_deposit_venues, SCAN_RECEIVED_DEPOSIT_VENUES_MAX),
         };
         if venues.len() >= bound && !venues.contains(&venue) {
             self.ignores_venues = true;

@@ -37,10 +37,10 @@ struct SearchState {
 }
 
 /// The result of one search.
-enum Outcome {
+enum SearchOutcome {
     Searched,
     /// The scan has made [`SCAN_SEARCHES_BEFORE_PAUSE`] searches without a pause; it continues after a pause.
-    Long,
+    NeedsPause,
     /// Everything up to the safe block is searched.
     Complete,
     Failed {
@@ -81,32 +81,32 @@ impl Follower {
         let outcome = self.search(pace).await;
         let now_ms = self.clock.mono_ms();
         match outcome {
-            Outcome::Searched => {
+            SearchOutcome::Searched => {
                 self.scan.set_fault(chain, None);
                 pace.pause = Pause::default();
                 now_ms
             }
-            Outcome::Long => now_ms.saturating_add(SCAN_PAUSE_MS),
-            Outcome::Complete => {
+            SearchOutcome::NeedsPause => now_ms.saturating_add(SCAN_PAUSE_MS),
+            SearchOutcome::Complete => {
                 self.scan.set_fault(chain, None);
                 pace.pause = Pause::default();
                 if std::mem::take(&mut pace.is_catching_up) {
-                    self.scan.note_unsaved(SaveUrgency::CaughtUp);
+                    self.scan.raise_urgency(SaveUrgency::CaughtUp);
                 }
                 now_ms.saturating_add(SCAN_INTERVAL_MS)
             }
-            Outcome::Failed { fault, pause_ms } => {
+            SearchOutcome::Failed { fault, pause_ms } => {
                 tracing::debug!(chain = %chain, %fault, pause_ms, "the scan for lending pauses");
                 now_ms.saturating_add(pause_ms)
             }
         }
     }
 
-    async fn search(&self, pace: &mut SearchState) -> Outcome {
+    async fn search(&self, pace: &mut SearchState) -> SearchOutcome {
         let id = self.network.chain;
         let failed = |fault, pace: &mut SearchState| {
             self.scan.set_fault(id, Some(fault));
-            Outcome::Failed { fault, pause_ms: pace.pause.lengthen() }
+            SearchOutcome::Failed { fault, pause_ms: pace.pause.lengthen() }
         };
         let Some(chain) = self.chains.get(&id) else { return failed(ScanFault::NoNode, pace) };
         let width = pace.width.blocks();
@@ -124,9 +124,9 @@ impl Follower {
                     pace.is_catching_up = true;
                 }
                 if old.is_some() {
-                    return Outcome::Long;
+                    return SearchOutcome::NeedsPause;
                 }
-                let Some(search) = next() else { return Outcome::Complete };
+                let Some(search) = next() else { return SearchOutcome::Complete };
                 search
             }
         };
@@ -134,20 +134,20 @@ impl Follower {
         let range = match &search {
             Search::Creations(range) | Search::Deposits(range, _) => *range,
         };
-        match self.make(&*chain, &search).await {
+        match self.run_search(&*chain, &search).await {
             Ok(is_new) => {
                 pace.width.widen(range.blocks());
                 let moved = is_new || pace.is_catching_up;
                 let unsaved = if moved { SaveUrgency::Progress } else { SaveUrgency::NewBlocks };
-                self.scan.note_unsaved(unsaved);
-                Outcome::Searched
+                self.scan.raise_urgency(unsaved);
+                SearchOutcome::Searched
             }
             Err(fault) => self.narrow(fault, range, pace),
         }
     }
 
     /// Makes a search and records its results, if all its queries succeed. Returns whether something new was found.
-    async fn make(&self, chain: &dyn Chain, search: &Search) -> Result<bool, ScanFault> {
+    async fn run_search(&self, chain: &dyn Chain, search: &Search) -> Result<bool, ScanFault> {
         let id = self.network.chain;
         match search {
             Search::Creations(range) => {
@@ -165,7 +165,7 @@ impl Follower {
 
     /// Narrows the next range after a failure. A node is expected to refuse wide ranges, so such a refusal is not
     /// reported, and the pause stays short.
-    fn narrow(&self, fault: ScanFault, range: BlockRange, pace: &mut SearchState) -> Outcome {
+    fn narrow(&self, fault: ScanFault, range: BlockRange, pace: &mut SearchState) -> SearchOutcome {
         let was_wide = pace.width.narrow(range.blocks());
         let is_refusal = match fault {
             ScanFault::Refused | ScanFault::Invalid => true,
@@ -173,9 +173,9 @@ impl Follower {
             ScanFault::Unavailable | ScanFault::NoNode => false,
         };
         if was_wide && is_refusal {
-            return Outcome::Failed { fault, pause_ms: SCAN_PAUSE_MS };
+            return SearchOutcome::Failed { fault, pause_ms: SCAN_PAUSE_MS };
         }
         self.scan.set_fault(self.network.chain, Some(fault));
-        Outcome::Failed { fault, pause_ms: pace.pause.lengthen() }
+        SearchOutcome::Failed { fault, pause_ms: pace.pause.lengthen() }
     }
 }

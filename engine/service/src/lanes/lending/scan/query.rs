@@ -63,9 +63,9 @@ pub(super) async fn creations(
             continue;
         }
         let range = BlockRange { from, ..range };
-        let filter = searches::creations(factory, network.stablecoin.address, range);
+        let filter = searches::creation_filter(factory, network.stablecoin.address, range);
         for found in logs(chain, filter).await? {
-            let vault = searches::created(factory.kind, &found).ok_or(ScanFault::Invalid)?;
+            let vault = searches::decode_creation(factory.kind, &found).ok_or(ScanFault::Invalid)?;
             created.push((vault, factory.kind));
         }
     }
@@ -83,8 +83,8 @@ pub(super) async fn deposits(
     let mut deposits = Vec::new();
     for owners in owners.chunks(SCAN_QUERY_ADDRESSES_MAX) {
         for vaults in vaults.chunks(SCAN_QUERY_ADDRESSES_MAX) {
-            for found in logs(chain, searches::deposits(vaults, owners, range)).await? {
-                deposits.push(searches::deposited(&found).ok_or(ScanFault::Invalid)?);
+            for found in logs(chain, searches::deposit_filter(vaults, owners, range)).await? {
+                deposits.push(searches::decode_deposit(&found).ok_or(ScanFault::Invalid)?);
             }
         }
         let from = range.from.max(contracts.first_block);
@@ -92,8 +92,8 @@ pub(super) async fn deposits(
             continue;
         }
         let range = BlockRange { from, ..range };
-        for found in logs(chain, searches::supplies(contracts.singleton, owners, range)).await? {
-            deposits.push(searches::supplied(&found).ok_or(ScanFault::Invalid)?);
+        for found in logs(chain, searches::supply_filter(contracts.singleton, owners, range)).await? {
+            deposits.push(searches::decode_supply(&found).ok_or(ScanFault::Invalid)?);
         }
     }
     Ok(deposits)

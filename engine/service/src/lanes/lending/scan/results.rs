@@ -17,7 +17,7 @@ pub struct Scan {
     // A lock instead of an owning task: requests read the results without waiting for the scan. It is never held across
     // an await, and writers hold it only to add what one search has found.
     networks: RwLock<BTreeMap<ChainId, NetworkScan>>,
-    unsaved: watch::Sender<SaveUrgency>,
+    urgency: watch::Sender<SaveUrgency>,
 }
 
 #[derive(Debug)]
@@ -82,11 +82,11 @@ impl Scan {
 
     /// Returns the vaults in which any address of the wallet has, or had, a position: first those of deposits that the
     /// addresses made themselves.
-    pub(crate) fn seen_vaults(&self, chain: ChainId) -> Vec<Address> {
+    pub(crate) fn vaults_with_positions(&self, chain: ChainId) -> Vec<Address> {
         self.read(chain, |network| {
             let owners = || network.findings.owners.values();
             let venues =
-                owners().flat_map(|one| &one.own).chain(owners().flat_map(|one| &one.given));
+                owners().flat_map(|one| &one.own_deposit_venues).chain(owners().flat_map(|one| &one.others_deposit_venues));
             let vaults = venues.filter_map(|venue| match venue {
                 VenueId::Vault(vault) => Some(*vault),
                 VenueId::Market(_) => None,
@@ -190,23 +190,23 @@ impl Scan {
     }
 
     /// Returns a copy of all findings for saving, and marks them as saved.
-    pub(super) fn take_unsaved(&self) -> BTreeMap<ChainId, Findings> {
+    pub(super) fn copy_to_save(&self) -> BTreeMap<ChainId, Findings> {
         // Reset before the copy, so that a change during the copy is saved next time.
-        self.unsaved.send_replace(SaveUrgency::Nothing);
+        self.urgency.send_replace(SaveUrgency::Nothing);
         let networks = self.networks.read().unwrap_or_else(PoisonError::into_inner);
         networks.iter().map(|(chain, network)| (*chain, network.findings.clone())).collect()
     }
 
-    pub(super) fn note_unsaved(&self, unsaved: SaveUrgency) {
-        self.unsaved.send_if_modified(|before| {
+    pub(super) fn raise_urgency(&self, unsaved: SaveUrgency) {
+        self.urgency.send_if_modified(|before| {
             let is_more = unsaved > *before;
             *before = unsaved.max(*before);
             is_more
         });
     }
 
-    pub(super) fn watch_unsaved(&self) -> watch::Receiver<SaveUrgency> {
-        self.unsaved.subscribe()
+    pub(super) fn watch_urgency(&self) -> watch::Receiver<SaveUrgency> {
+        self.urgency.subscribe()
     }
 
     fn read<T>(&self, chain: ChainId, read: impl FnOnce(&NetworkScan) -> T) -> Option<T> {
@@ -241,7 +241,7 @@ impl NetworkScan {
 #[cfg(test)]
 impl Scan {
     /// Pretends that the scan has found these vaults, and own deposits in some of them.
-    pub(crate) fn pretend(
+    pub(crate) fn set_test_findings(
         &self,
         chain: ChainId,
         contracts: &Contracts,

@@ -27,8 +27,8 @@ pub(super) fn load(scan: &Scan, store: &dyn ScanStore) {
 }
 
 /// Saves the results when they change, after a delay that depends on the urgency. Runs until it is dropped.
-pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<dyn Clock>) {
-    let mut unsaved = scan.watch_unsaved();
+pub(super) async fn save_changes(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<dyn Clock>) {
+    let mut unsaved = scan.watch_urgency();
     let mut saved_ms = clock.mono_ms();
     loop {
         let due_ms = match *unsaved.borrow_and_update() {
@@ -51,14 +51,14 @@ pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<
 }
 
 /// Saves the results, if some are not saved yet.
-pub(super) async fn save_rest(scan: &Scan, store: &Arc<dyn ScanStore>) {
-    if *scan.watch_unsaved().borrow() > SaveUrgency::Nothing {
+pub(super) async fn save_unsaved(scan: &Scan, store: &Arc<dyn ScanStore>) {
+    if *scan.watch_urgency().borrow() > SaveUrgency::Nothing {
         save(scan, store).await;
     }
 }
 
 async fn save(scan: &Scan, store: &Arc<dyn ScanStore>) {
-    let findings = scan.take_unsaved();
+    let findings = scan.copy_to_save();
     let store = Arc::clone(store);
     let saved = blocking(move || match file::encode(&findings) {
         Some(data) => store.save(&data).map_err(|error| error.to_string()),
@@ -67,6 +67,6 @@ async fn save(scan: &Scan, store: &Arc<dyn ScanStore>) {
     let saved = saved.await.unwrap_or_else(|fault| Err(fault.to_string()));
     if let Err(why) = saved {
         tracing::warn!(why, "the results of the scan for lending are not saved");
-        scan.note_unsaved(SaveUrgency::NewBlocks);
+        scan.raise_urgency(SaveUrgency::NewBlocks);
     }
 }

@@ -12,12 +12,12 @@ use bursar_core::limits::{
 use bursar_core::networks::VaultKind;
 use bursar_morpho::VenueId;
 
-use self::node::{base, created, deposit, lending, refused, supply};
+use self::node::{base, creation_event, deposit, lending, refused_range, supply};
 use self::stage::{Stage, owner};
 use super::findings::ScanBound;
 use super::query::ScanFault;
 
-const SAFE: u64 = 40_000_000;
+const SAFE_BLOCK: u64 = 40_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
 
 fn vault(at: u16) -> Address {
@@ -34,7 +34,7 @@ fn factory(kind: VaultKind) -> (Address, u64) {
 
 fn v2_created(at: u16) -> bursar_chain::ports::FoundLog {
     let (factory, block) = factory(VaultKind::V2);
-    created(VaultKind::V2, factory, base().stablecoin.address, vault(at), block)
+    creation_event(VaultKind::V2, factory, base().stablecoin.address, vault(at), block)
 }
 
 #[tokio::test]
@@ -44,15 +44,15 @@ async fn official_vaults_and_own_positions_are_found() {
     let asset = base().stablecoin.address;
     let market = B256::repeat_byte(0x33);
     stage.node.emit([
-        created(VaultKind::MetaMorpho, metamorpho, asset, vault(1), early),
+        creation_event(VaultKind::MetaMorpho, metamorpho, asset, vault(1), early),
         v2_created(2),
         deposit(vault(1), owner(1), owner(1), early + 10),
-        deposit(vault(2), STRANGER, owner(2), SAFE),
-        deposit(vault(2), STRANGER, STRANGER, SAFE),
+        deposit(vault(2), STRANGER, owner(2), SAFE_BLOCK),
+        deposit(vault(2), STRANGER, STRANGER, SAFE_BLOCK),
         supply(lending().singleton, market, owner(1), owner(1), lending().first_block),
     ]);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     let known = [(vault(1), VaultKind::MetaMorpho), (vault(2), VaultKind::V2)];
     assert_eq!(stage.scan.known_vaults(base().chain), known);
     let venues = |at| stage.scan.venues_of(base().chain, owner(at));
@@ -60,9 +60,9 @@ async fn official_vaults_and_own_positions_are_found() {
     assert_eq!(venues(2), [VenueId::Vault(vault(2))]);
     let progress = stage.progress();
     assert!(progress.is_complete && progress.fault.is_none(), "{progress:?}");
-    assert_eq!((progress.next_block, progress.safe_block), (SAFE + 1, Some(SAFE)));
-    let asked = stage.node.asked();
-    assert!(asked.iter().all(|filter| filter.to_block <= SAFE && !filter.addresses.is_empty()));
+    assert_eq!((progress.next_block, progress.safe_block), (SAFE_BLOCK + 1, Some(SAFE_BLOCK)));
+    let asked = stage.node.queries_made();
+    assert!(asked.iter().all(|filter| filter.to_block <= SAFE_BLOCK && !filter.addresses.is_empty()));
     assert!(asked.iter().all(|filter| filter.to_block - filter.from_block < SCAN_QUERY_BLOCKS_MAX));
     assert!(asked.iter().all(|filter| filter.from_block >= lending().first_block));
     assert!(
@@ -81,14 +81,14 @@ async fn a_forged_deposit_is_not_a_finding() {
     let asset = base().stablecoin.address;
     stage.node.emit([
         v2_created(1),
-        created(VaultKind::V2, forger, asset, vault(2), SAFE - 20),
-        deposit(forger, owner(1), owner(1), SAFE - 10),
-        deposit(vault(2), owner(1), owner(1), SAFE - 10),
-        supply(forger, market, owner(1), owner(1), SAFE - 10),
-        deposit(lending().singleton, owner(1), owner(1), SAFE - 10),
+        creation_event(VaultKind::V2, forger, asset, vault(2), SAFE_BLOCK - 20),
+        deposit(forger, owner(1), owner(1), SAFE_BLOCK - 10),
+        deposit(vault(2), owner(1), owner(1), SAFE_BLOCK - 10),
+        supply(forger, market, owner(1), owner(1), SAFE_BLOCK - 10),
+        deposit(lending().singleton, owner(1), owner(1), SAFE_BLOCK - 10),
     ]);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert!(stage.progress().is_complete);
     assert_eq!(stage.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
     assert_eq!(stage.scan.venues_of(base().chain, owner(1)), []);
@@ -100,7 +100,7 @@ async fn a_lying_node_neither_adds_nor_hides_a_finding() {
     let asset = base().stablecoin.address;
     let (official, _block) = factory(VaultKind::V2);
     let other = Address::repeat_byte(0xbb);
-    let at = SAFE - 5;
+    let at = SAFE_BLOCK - 5;
     let mut short = deposit(vault(1), owner(1), owner(1), at);
     short.log.topics.pop();
     let mut wide = v2_created(9);
@@ -108,13 +108,13 @@ async fn a_lying_node_neither_adds_nor_hides_a_finding() {
     for lie in [
         deposit(other, owner(1), owner(1), at),
         deposit(vault(1), owner(1), STRANGER, at),
-        deposit(vault(1), owner(1), owner(1), SAFE + 1),
+        deposit(vault(1), owner(1), owner(1), SAFE_BLOCK + 1),
         short,
         wide,
         supply(other, B256::repeat_byte(1), owner(1), owner(1), at),
-        created(VaultKind::V2, other, asset, vault(2), at),
-        created(VaultKind::V2, official, other, vault(2), at),
-        created(VaultKind::V2, official, asset, vault(2), SAFE + 1),
+        creation_event(VaultKind::V2, other, asset, vault(2), at),
+        creation_event(VaultKind::V2, official, other, vault(2), at),
+        creation_event(VaultKind::V2, official, asset, vault(2), SAFE_BLOCK + 1),
     ] {
         let stage = Stage::new(&[owner(1)]);
         stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), at)]);
@@ -141,11 +141,11 @@ async fn odd_data_of_an_official_event_does_not_stop_the_scan() {
     let stage = Stage::new(&[owner(1)]);
     let (factory, block) = factory(VaultKind::MetaMorpho);
     let asset = base().stablecoin.address;
-    let mut odd = created(VaultKind::MetaMorpho, factory, asset, vault(1), block);
+    let mut odd = creation_event(VaultKind::MetaMorpho, factory, asset, vault(1), block);
     odd.log.data = Bytes::from_static(&[0xff; 77]);
     stage.node.emit([odd]);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert!(stage.progress().is_complete);
     assert_eq!(stage.scan.known_vaults(base().chain), [(vault(1), VaultKind::MetaMorpho)]);
 }
@@ -153,44 +153,44 @@ async fn odd_data_of_an_official_event_does_not_stop_the_scan() {
 #[tokio::test]
 async fn a_refused_range_is_halved_until_the_node_answers() {
     let stage = Stage::new(&[owner(1)]);
-    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE)]);
-    stage.node.set_widest(10_000);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE_BLOCK)]);
+    stage.node.set_blocks_max(10_000);
     let mut stage = stage.start();
-    stage.settle().await;
-    let early = stage.node.queries();
+    stage.run_until_idle().await;
+    let early = stage.node.query_count();
     assert_eq!(early, 1, "a pause after each refusal");
     assert_eq!(stage.progress().fault, None, "a refused range is expected");
     stage.pass_s(2_000).await;
     assert!(stage.progress().is_complete, "{:?}", stage.progress());
     assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [VenueId::Vault(vault(1))]);
-    let (refused, all) = (stage.node.refused(), stage.node.queries());
+    let (refused, all) = (stage.node.refused_count(), stage.node.query_count());
     assert!(refused * 16 < all, "{refused} of {all}");
 }
 
 #[tokio::test]
 async fn a_node_that_refuses_everything_is_asked_ever_less() {
     let stage = Stage::new(&[owner(1)]);
-    stage.node.set_widest(0);
+    stage.node.set_blocks_max(0);
     let mut stage = stage.start();
     stage.pass_s(600).await;
     assert_eq!(stage.progress().fault, Some(ScanFault::Refused));
-    let asked = stage.node.queries();
+    let asked = stage.node.query_count();
     assert!((25..45).contains(&asked), "{asked}");
 }
 
 #[tokio::test]
 async fn a_node_that_goes_away_is_asked_ever_less_and_then_continued() {
     let stage = Stage::new(&[owner(1)]);
-    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE + 50)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE_BLOCK + 50)]);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert!(stage.progress().is_complete);
     stage.node.set_away(true);
-    stage.node.set_safe(Ok(SAFE + 100));
+    stage.node.set_safe(Ok(SAFE_BLOCK + 100));
     stage.pass_s(600).await;
     let progress = stage.progress();
     assert_eq!(progress.fault, Some(ScanFault::Unavailable));
-    assert_eq!((progress.next_block, progress.safe_block), (SAFE + 1, Some(SAFE)));
+    assert_eq!((progress.next_block, progress.safe_block), (SAFE_BLOCK + 1, Some(SAFE_BLOCK)));
     assert!((10..20).contains(&stage.node.failures()), "{}", stage.node.failures());
     stage.node.set_away(false);
     stage.pass_s(60).await;
@@ -203,7 +203,7 @@ async fn a_network_without_a_node_is_reported() {
     let stage = Stage::new(&[owner(1)]);
     stage.chains.set(base().chain, None);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert_eq!(stage.progress().fault, Some(ScanFault::NoNode));
     stage.chains.set(base().chain, Some(stage.node.clone()));
     stage.pass_s(60).await;
@@ -214,14 +214,14 @@ async fn a_network_without_a_node_is_reported() {
 #[tokio::test]
 async fn a_reorganisation_hides_no_event() {
     let stage = Stage::new(&[owner(1)]);
-    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE + 40)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE_BLOCK + 40)]);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [], "not safe yet");
     // The deposit moves to an earlier block.
-    stage.node.forget_after(SAFE);
-    stage.node.emit([deposit(vault(1), owner(1), owner(1), SAFE + 1)]);
-    stage.node.set_safe(Ok(SAFE + 60));
+    stage.node.forget_after(SAFE_BLOCK);
+    stage.node.emit([deposit(vault(1), owner(1), owner(1), SAFE_BLOCK + 1)]);
+    stage.node.set_safe(Ok(SAFE_BLOCK + 60));
     stage.pass_s(31).await;
     assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [VenueId::Vault(vault(1))]);
 }
@@ -230,37 +230,37 @@ async fn a_reorganisation_hides_no_event() {
 async fn a_lower_safe_block_moves_no_cursor() {
     let stage = Stage::new(&[owner(1)]);
     let mut stage = stage.start();
-    stage.settle().await;
-    let asked = stage.node.queries();
-    stage.node.set_safe(Ok(SAFE - 1_000));
+    stage.run_until_idle().await;
+    let asked = stage.node.query_count();
+    stage.node.set_safe(Ok(SAFE_BLOCK - 1_000));
     stage.pass_s(100).await;
-    assert_eq!(stage.node.queries(), asked);
-    assert_eq!(stage.progress().next_block, SAFE + 1);
+    assert_eq!(stage.node.query_count(), asked);
+    assert_eq!(stage.progress().next_block, SAFE_BLOCK + 1);
     // An address that is added now is searched up to the lower safe block only.
-    stage.want(&[owner(1), owner(2)]);
-    stage.settle().await;
-    assert!(stage.node.asked().iter().skip(asked).all(|filter| filter.to_block < SAFE - 999));
-    stage.node.set_safe(Ok(SAFE + 10));
+    stage.set_owners(&[owner(1), owner(2)]);
+    stage.run_until_idle().await;
+    assert!(stage.node.queries_made().iter().skip(asked).all(|filter| filter.to_block < SAFE_BLOCK - 999));
+    stage.node.set_safe(Ok(SAFE_BLOCK + 10));
     stage.pass_s(60).await;
-    assert_eq!(stage.progress().next_block, SAFE + 11);
+    assert_eq!(stage.progress().next_block, SAFE_BLOCK + 11);
 }
 
 /// A node may name a safe block that does not exist yet. Events that later appear below it must still be found.
 #[tokio::test]
 async fn a_safe_block_that_does_not_exist_hides_no_event() {
-    for ahead in [1_000_000, u64::MAX - SAFE] {
+    for ahead in [1_000_000, u64::MAX - SAFE_BLOCK] {
         let stage = Stage::new(&[owner(1)]);
         stage.node.emit([v2_created(1)]);
         let mut stage = stage.start();
-        stage.settle().await;
-        stage.node.set_safe(Ok(SAFE + ahead));
+        stage.run_until_idle().await;
+        stage.node.set_safe(Ok(SAFE_BLOCK + ahead));
         stage.pass_s(60).await;
-        stage.node.emit([deposit(vault(1), STRANGER, owner(1), SAFE + 5)]);
-        stage.node.set_safe(Ok(SAFE + 10));
+        stage.node.emit([deposit(vault(1), STRANGER, owner(1), SAFE_BLOCK + 5)]);
+        stage.node.set_safe(Ok(SAFE_BLOCK + 10));
         stage.pass_s(600).await;
         let progress = stage.progress();
         assert!(progress.is_complete, "{progress:?}");
-        assert_eq!(progress.safe_block, Some(SAFE + 10));
+        assert_eq!(progress.safe_block, Some(SAFE_BLOCK + 10));
         let venues = stage.scan.venues_of(base().chain, owner(1));
         assert_eq!(venues, [VenueId::Vault(vault(1))]);
     }
@@ -270,12 +270,12 @@ async fn a_safe_block_that_does_not_exist_hides_no_event() {
 #[tokio::test]
 async fn without_a_safe_block_confirmations_count() {
     let stage = Stage::new(&[owner(1)]);
-    let confirmed = SAFE - base().gas.confirmations;
-    stage.node.set_safe(Err(refused()));
+    let confirmed = SAFE_BLOCK - base().gas.confirmations;
+    stage.node.set_safe(Err(refused_range()));
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert_eq!(stage.progress().safe_block, Some(confirmed));
-    assert!(stage.node.asked().iter().all(|filter| filter.to_block <= confirmed));
+    assert!(stage.node.queries_made().iter().all(|filter| filter.to_block <= confirmed));
     // If the node does not answer, confirmations do not replace the safe block.
     stage.node.set_safe(Err(ChainFault::Unavailable { tried: Vec::new() }));
     stage.pass_s(31).await;
@@ -285,7 +285,7 @@ async fn without_a_safe_block_confirmations_count() {
 #[tokio::test]
 async fn a_restart_continues_at_the_cursor() {
     let stage = Stage::new(&[owner(1)]);
-    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE - 10)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE_BLOCK - 10)]);
     // The node goes away in the middle, and then the engine is killed.
     stage.node.go_away_after(46);
     let mut stage = stage.start();
@@ -294,8 +294,8 @@ async fn a_restart_continues_at_the_cursor() {
     assert!((36_000_000..38_000_000).contains(&reached), "{reached}");
     stage.node.set_away(false);
     let mut again = stage.restart();
-    again.settle().await;
-    let asked = again.node.asked();
+    again.run_until_idle().await;
+    let asked = again.node.queries_made();
     let first = asked.iter().map(|filter| filter.from_block).min().unwrap();
     assert_eq!(first, reached);
     assert_eq!(again.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
@@ -309,17 +309,17 @@ async fn a_new_address_is_searched_from_the_beginning() {
     let (factory, early) = factory(VaultKind::MetaMorpho);
     let asset = base().stablecoin.address;
     stage.node.emit([
-        created(VaultKind::MetaMorpho, factory, asset, vault(1), early),
+        creation_event(VaultKind::MetaMorpho, factory, asset, vault(1), early),
         deposit(vault(1), owner(2), owner(2), early + 1),
     ]);
     let mut stage = stage.start();
-    stage.settle().await;
-    let before = stage.node.queries();
-    stage.want(&[owner(1), owner(2), owner(3)]);
-    stage.settle().await;
+    stage.run_until_idle().await;
+    let before = stage.node.query_count();
+    stage.set_owners(&[owner(1), owner(2), owner(3)]);
+    stage.run_until_idle().await;
     assert_eq!(stage.scan.venues_of(base().chain, owner(2)), [VenueId::Vault(vault(1))]);
     assert!(stage.progress().is_complete);
-    let asked = stage.node.asked().split_off(before);
+    let asked = stage.node.queries_made().split_off(before);
     let both = [owner(2), owner(3)].map(|owner| owner.into_word());
     let for_both = |values: &[B256]| values == both;
     assert!(
@@ -327,22 +327,22 @@ async fn a_new_address_is_searched_from_the_beginning() {
         "only the new addresses, in shared queries"
     );
     // From here on, all addresses share their queries.
-    let before = stage.node.queries();
-    stage.node.set_safe(Ok(SAFE + 5));
+    let before = stage.node.query_count();
+    stage.node.set_safe(Ok(SAFE_BLOCK + 5));
     stage.pass_s(31).await;
-    assert_eq!(stage.node.queries(), before + 4);
+    assert_eq!(stage.node.query_count(), before + 4);
 }
 
 #[tokio::test]
 async fn an_address_that_is_gone_is_forgotten() {
     let stage = Stage::new(&[owner(1), owner(2)]);
-    stage.node.emit([v2_created(1), deposit(vault(1), STRANGER, owner(2), SAFE)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), STRANGER, owner(2), SAFE_BLOCK)]);
     let mut stage = stage.start();
-    stage.settle().await;
-    assert_eq!(stage.scan.seen_vaults(base().chain), [vault(1)]);
-    stage.want(&[owner(1)]);
-    stage.settle().await;
-    assert!(stage.scan.seen_vaults(base().chain).is_empty());
+    stage.run_until_idle().await;
+    assert_eq!(stage.scan.vaults_with_positions(base().chain), [vault(1)]);
+    stage.set_owners(&[owner(1)]);
+    stage.run_until_idle().await;
+    assert!(stage.scan.vaults_with_positions(base().chain).is_empty());
 }
 
 /// Creating vaults costs little, so their number is bounded. Vaults beyond the bound are ignored and reported, and long
@@ -353,17 +353,17 @@ async fn vaults_beyond_the_bound_are_ignored() {
     let many = u16::try_from(SCAN_VAULTS_MAX).unwrap() + 5;
     stage.node.emit((0..many).map(v2_created));
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert_eq!(stage.scan.known_vaults(base().chain).len(), SCAN_VAULTS_MAX);
     let progress = stage.progress();
     assert_eq!((progress.bound, progress.is_complete), (Some(ScanBound::Vaults), false));
-    assert_eq!(progress.next_block, SAFE + 1);
-    let longest = stage.node.asked().iter().map(|filter| filter.addresses.len()).max();
+    assert_eq!(progress.next_block, SAFE_BLOCK + 1);
+    let longest = stage.node.queries_made().iter().map(|filter| filter.addresses.len()).max();
     assert_eq!(longest, Some(SCAN_QUERY_ADDRESSES_MAX));
     // The file holds all vaults up to the bound. After a restart, the vaults and the reached bound are still known.
     stage.pass_s(11).await;
     let mut again = stage.restart();
-    again.settle().await;
+    again.run_until_idle().await;
     assert_eq!(again.scan.known_vaults(base().chain).len(), SCAN_VAULTS_MAX);
     assert_eq!(again.progress().bound, Some(ScanBound::Vaults));
 }
@@ -374,12 +374,12 @@ async fn gifts_do_not_displace_own_positions() {
     let stage = Stage::new(&[owner(1)]);
     let many = u16::try_from(SCAN_RECEIVED_DEPOSIT_VENUES_MAX).unwrap() + 20;
     stage.node.emit((0..=many).map(v2_created));
-    stage.node.emit((0..many).map(|at| deposit(vault(at), STRANGER, owner(1), SAFE - 100)));
-    stage.node.emit([deposit(vault(many), owner(1), owner(1), SAFE)]);
+    stage.node.emit((0..many).map(|at| deposit(vault(at), STRANGER, owner(1), SAFE_BLOCK - 100)));
+    stage.node.emit([deposit(vault(many), owner(1), owner(1), SAFE_BLOCK)]);
     // A venue that is known from a gift counts as own after an own deposit.
-    stage.node.emit([deposit(vault(0), owner(1), owner(1), SAFE)]);
+    stage.node.emit([deposit(vault(0), owner(1), owner(1), SAFE_BLOCK)]);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     let venues = stage.scan.venues_of(base().chain, owner(1));
     let own = [vault(0), vault(many)].map(VenueId::Vault);
     assert!(venues.starts_with(&own), "{venues:?}");
@@ -394,12 +394,12 @@ async fn a_corrupted_file_is_replaced() {
     for odd in [b"".as_slice(), b"{}", b"bursar-lending-scan 1 00\n[]", &[0; 4096]] {
         stage.store.put(odd);
         let mut again = stage.restart();
-        again.settle().await;
+        again.run_until_idle().await;
         assert_eq!(again.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
-        let asked = again.node.asked();
+        let asked = again.node.queries_made();
         let mut after = again.restart();
-        after.settle().await;
-        assert!(after.node.queries() < asked.len() / 4, "the new file was used");
+        after.run_until_idle().await;
+        assert!(after.node.query_count() < asked.len() / 4, "the new file was used");
         assert_eq!(after.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
     }
 }
@@ -407,36 +407,36 @@ async fn a_corrupted_file_is_replaced() {
 #[tokio::test]
 async fn results_are_saved_seldom() {
     let stage = Stage::new(&[owner(1)]);
-    stage.node.set_widest(10_000);
+    stage.node.set_blocks_max(10_000);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     let mut seconds = 0;
     while !stage.progress().is_complete {
         stage.pass_s(1).await;
         seconds += 1;
     }
-    let asked = stage.node.queries();
+    let asked = stage.node.query_count();
     assert!(stage.store.saves() <= 2 + seconds / 10, "{} in {seconds} s", stage.store.saves());
     assert!(asked > 1_000, "{asked}");
     // New blocks alone do not cause a save each time.
     let before = stage.store.saves();
     for minute in 1..=9 {
-        stage.node.set_safe(Ok(SAFE + minute * 30));
+        stage.node.set_safe(Ok(SAFE_BLOCK + minute * 30));
         stage.pass_s(60).await;
     }
     assert_eq!(stage.store.saves(), before);
-    stage.node.set_safe(Ok(SAFE + 1_000));
+    stage.node.set_safe(Ok(SAFE_BLOCK + 1_000));
     stage.pass_s(120).await;
     assert_eq!(stage.store.saves(), before + 1);
     // A new vault causes a save.
-    stage.node.emit([created(
+    stage.node.emit([creation_event(
         VaultKind::V2,
         factory(VaultKind::V2).0,
         base().stablecoin.address,
         vault(1),
-        SAFE + 1_001,
+        SAFE_BLOCK + 1_001,
     )]);
-    stage.node.set_safe(Ok(SAFE + 1_001));
+    stage.node.set_safe(Ok(SAFE_BLOCK + 1_001));
     stage.pass_s(45).await;
     assert_eq!(stage.store.saves(), before + 2);
 }
@@ -445,27 +445,27 @@ async fn results_are_saved_seldom() {
 async fn a_network_that_is_not_wanted_is_not_asked() {
     let mut stage = Stage::without_wallet().start();
     stage.pass_s(120).await;
-    assert_eq!((stage.node.queries(), stage.node.failures()), (0, 0));
+    assert_eq!((stage.node.query_count(), stage.node.failures()), (0, 0));
     assert_eq!(stage.scan.progress(base().chain), None);
-    stage.want(&[owner(1)]);
-    stage.settle().await;
+    stage.set_owners(&[owner(1)]);
+    stage.run_until_idle().await;
     assert!(stage.progress().is_complete);
     stage.disable();
-    stage.settle().await;
+    stage.run_until_idle().await;
     assert_eq!(stage.scan.progress(base().chain), None);
-    let (asked, safe) = (stage.node.queries(), stage.node.safe_reads());
-    stage.node.set_safe(Ok(SAFE + 100));
+    let (asked, safe) = (stage.node.query_count(), stage.node.safe_reads());
+    stage.node.set_safe(Ok(SAFE_BLOCK + 100));
     stage.pass_s(120).await;
-    assert_eq!((stage.node.queries(), stage.node.safe_reads()), (asked, safe));
+    assert_eq!((stage.node.query_count(), stage.node.safe_reads()), (asked, safe));
 }
 
 #[tokio::test]
 async fn new_blocks_are_looked_for_every_half_minute() {
     let stage = Stage::new(&[owner(1)]);
     let mut stage = stage.start();
-    stage.settle().await;
+    stage.run_until_idle().await;
     let before = stage.node.safe_reads();
     stage.pass_s(300).await;
     assert_eq!(stage.node.safe_reads() - before, 10);
-    assert_eq!(stage.node.most_at_once(), 1);
+    assert_eq!(stage.node.in_flight_max(), 1);
 }

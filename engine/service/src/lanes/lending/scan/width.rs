@@ -4,20 +4,20 @@ use bursar_core::limits::{SCAN_PAUSE_MAX_MS, SCAN_PAUSE_MS, SCAN_QUERY_BLOCKS_MA
 
 /// The number of successful searches after which the width that failed last is tried again. A node that always
 /// refuses that width then refuses less than one search in this many.
-const TRY_AGAIN: u32 = 16;
+const SUCCESSES_BEFORE_RETRY: u32 = 16;
 
 /// The number of blocks of a search. The limit differs between nodes, and few nodes publish it.
 #[derive(Debug)]
 pub(super) struct Width {
     blocks: u64,
     /// The width that failed last.
-    failed: Option<u64>,
+    failed_width: Option<u64>,
     successes: u32,
 }
 
 impl Default for Width {
     fn default() -> Self {
-        Self { blocks: SCAN_QUERY_BLOCKS_MAX, failed: None, successes: 0 }
+        Self { blocks: SCAN_QUERY_BLOCKS_MAX, failed_width: None, successes: 0 }
     }
 }
 
@@ -29,24 +29,24 @@ impl Width {
     /// Halves the width after a failed search. Returns whether the search was wider than one block.
     pub(super) fn narrow(&mut self, searched: u64) -> bool {
         let tried = self.blocks.min(searched).max(1);
-        self.failed = Some(tried);
+        self.failed_width = Some(tried);
         self.blocks = (tried / 2).max(1);
         self.successes = 0;
         tried > 1
     }
 
     /// Doubles the width after a successful search of full width. The width that failed last is tried again only
-    /// after [`TRY_AGAIN`] such searches.
+    /// after [`SUCCESSES_BEFORE_RETRY`] such searches.
     pub(super) fn widen(&mut self, searched: u64) {
         if searched < self.blocks {
             return;
         }
         self.successes = self.successes.saturating_add(1);
         let double = self.blocks.saturating_mul(2).min(SCAN_QUERY_BLOCKS_MAX);
-        let is_below = self.failed.is_none_or(|failed| double < failed);
-        if is_below || self.successes >= TRY_AGAIN {
+        let is_below = self.failed_width.is_none_or(|failed| double < failed);
+        if is_below || self.successes >= SUCCESSES_BEFORE_RETRY {
             if !is_below {
-                self.failed = None;
+                self.failed_width = None;
             }
             self.blocks = double;
             self.successes = 0;

@@ -15,7 +15,7 @@ pub(super) fn lending() -> &'static Lending {
     base().lending.unwrap()
 }
 
-pub(super) fn refused() -> ChainFault {
+pub(super) fn refused_range() -> ChainFault {
     ChainFault::Rejected { code: -32005, message: "limit exceeded".to_owned() }
 }
 
@@ -28,17 +28,17 @@ struct Inner {
     head: u64,
     events: Vec<FoundLog>,
     /// Maximum number of blocks of one query.
-    widest: u64,
+    blocks_max: u64,
     is_away: bool,
     /// The number of queries that are answered before the node goes away.
     away_after: usize,
     lie: Option<FoundLog>,
-    asked: Vec<LogFilter>,
+    queries: Vec<LogFilter>,
     safe_reads: usize,
     failures: usize,
-    refused: usize,
+    refused_count: usize,
     in_flight: usize,
-    most_at_once: usize,
+    in_flight_max: usize,
 }
 
 impl Node {
@@ -47,16 +47,16 @@ impl Node {
             safe: Ok(safe),
             head: safe,
             events: Vec::new(),
-            widest: u64::MAX,
+            blocks_max: u64::MAX,
             is_away: false,
             away_after: usize::MAX,
             lie: None,
-            asked: Vec::new(),
+            queries: Vec::new(),
             safe_reads: 0,
             failures: 0,
-            refused: 0,
+            refused_count: 0,
             in_flight: 0,
-            most_at_once: 0,
+            in_flight_max: 0,
         }))
     }
 
@@ -77,8 +77,8 @@ impl Node {
         self.inner().safe = safe;
     }
 
-    pub(super) fn set_widest(&self, blocks: u64) {
-        self.inner().widest = blocks;
+    pub(super) fn set_blocks_max(&self, blocks: u64) {
+        self.inner().blocks_max = blocks;
     }
 
     pub(super) fn set_away(&self, is_away: bool) {
@@ -95,16 +95,16 @@ impl Node {
         self.inner().lie = lie;
     }
 
-    pub(super) fn asked(&self) -> Vec<LogFilter> {
-        self.inner().asked.clone()
+    pub(super) fn queries_made(&self) -> Vec<LogFilter> {
+        self.inner().queries.clone()
     }
 
-    pub(super) fn queries(&self) -> usize {
-        self.inner().asked.len()
+    pub(super) fn query_count(&self) -> usize {
+        self.inner().queries.len()
     }
 
-    pub(super) fn forget_asked(&self) {
-        self.inner().asked.clear();
+    pub(super) fn forget_queries(&self) {
+        self.inner().queries.clear();
     }
 
     pub(super) fn safe_reads(&self) -> usize {
@@ -115,19 +115,19 @@ impl Node {
         self.inner().failures
     }
 
-    pub(super) fn refused(&self) -> usize {
-        self.inner().refused
+    pub(super) fn refused_count(&self) -> usize {
+        self.inner().refused_count
     }
 
-    pub(super) fn most_at_once(&self) -> usize {
-        self.inner().most_at_once
+    pub(super) fn in_flight_max(&self) -> usize {
+        self.inner().in_flight_max
     }
 
     fn begin(&self) -> Result<(), ChainFault> {
         let mut inner = self.inner();
         inner.in_flight += 1;
-        inner.most_at_once = inner.most_at_once.max(inner.in_flight);
-        if inner.is_away || inner.asked.len() >= inner.away_after {
+        inner.in_flight_max = inner.in_flight_max.max(inner.in_flight);
+        if inner.is_away || inner.queries.len() >= inner.away_after {
             inner.failures += 1;
             return Err(ChainFault::Unavailable { tried: Vec::new() });
         }
@@ -161,10 +161,10 @@ impl Chain for Node {
     }
     fn logs(&self, wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
         self.answer(move |inner| {
-            inner.asked.push(wanted.clone());
-            if wanted.to_block - wanted.from_block >= inner.widest {
-                inner.refused += 1;
-                return Err(refused());
+            inner.queries.push(wanted.clone());
+            if wanted.to_block - wanted.from_block >= inner.blocks_max {
+                inner.refused_count += 1;
+                return Err(refused_range());
             }
             let matching = inner.events.iter().filter(|event| wanted.matches(event));
             let is_like = |lie: &&FoundLog| wanted.events.contains(&lie.log.topics[0]);
@@ -183,7 +183,7 @@ fn event(emitter: Address, topics: Vec<B256>, block_number: u64) -> FoundLog {
     }
 }
 
-pub(super) fn created(
+pub(super) fn creation_event(
     kind: VaultKind,
     factory: Address,
     asset: Address,

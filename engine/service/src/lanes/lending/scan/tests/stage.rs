@@ -11,13 +11,13 @@ use bursar_chain::ports::{Chain, Clock};
 use bursar_core::time::Utc;
 use tokio::sync::watch;
 
-use super::SAFE;
+use super::SAFE_BLOCK;
 use super::node::{Node, base, lending};
-use crate::lanes::lending::scan::follow::Follower;
+use crate::lanes::lending::scan::save_changes::Follower;
 use crate::lanes::lending::scan::results::{Scan, ScanProgress};
 use crate::lanes::lending::scan::save;
 use crate::lanes::lending::scan::store::ScanStore;
-use crate::lanes::lending::scan::wanted::ScanScope;
+use crate::lanes::lending::scan::scope_of::ScanScope;
 use crate::ports::Chains;
 
 pub(super) fn owner(at: u8) -> Address {
@@ -63,7 +63,7 @@ impl ScanStore for CountingStore {
     }
 }
 
-fn wanted(owners: &[Address]) -> ScanScope {
+fn scope_of(owners: &[Address]) -> ScanScope {
     let owners: BTreeSet<Address> = owners.iter().copied().collect();
     ScanScope { networks: [base().chain].into(), owners: Some(Arc::new(owners)) }
 }
@@ -72,12 +72,12 @@ impl Stage {
     /// Creates the stage of a wallet with these addresses.
     pub(super) fn new(owners: &[Address]) -> Self {
         let stage = Self::without_wallet();
-        stage.wanted.send_replace(wanted(owners));
+        stage.wanted.send_replace(scope_of(owners));
         stage
     }
 
     pub(super) fn without_wallet() -> Self {
-        let node = Arc::new(Node::new(SAFE));
+        let node = Arc::new(Node::new(SAFE_BLOCK));
         let none = ScanScope { networks: [base().chain].into(), owners: None };
         Self {
             chains: [(base().chain, Arc::clone(&node) as Arc<dyn Chain>)].into_iter().collect(),
@@ -106,7 +106,7 @@ impl Stage {
         self.task = Some(Box::pin(async move {
             tokio::select! {
                 () = follower.run() => {}
-                () = save::follow(&scan, &store, &clock) => {}
+                () = save::save_changes(&scan, &store, &clock) => {}
             }
         }));
         self
@@ -114,7 +114,7 @@ impl Stage {
 
     /// Starts another engine from the saved results, as after the current engine was killed.
     pub(super) fn restart(&self) -> Self {
-        self.node.forget_asked();
+        self.node.forget_queries();
         let stage = Self {
             node: Arc::clone(&self.node),
             chains: self.chains.clone(),
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     /// Runs the scan until it only waits for the clock.
-    pub(super) async fn settle(&mut self) {
+    pub(super) async fn run_until_idle(&mut self) {
         let task = self.task.as_mut().unwrap();
         let mut asked = None;
         loop {
@@ -136,7 +136,7 @@ impl Stage {
                 assert!(futures::poll!(task.as_mut()).is_pending(), "it runs until it is dropped");
                 tokio::task::yield_now().await;
             }
-            let now = (self.node.queries(), self.node.safe_reads());
+            let now = (self.node.query_count(), self.node.safe_reads());
             if asked.replace(now) == Some(now) {
                 return;
             }
@@ -146,12 +146,12 @@ impl Stage {
     pub(super) async fn pass_s(&mut self, seconds: u64) {
         for _second in 0..seconds {
             self.clock.advance(1_000);
-            self.settle().await;
+            self.run_until_idle().await;
         }
     }
 
-    pub(super) fn want(&self, owners: &[Address]) {
-        self.wanted.send_replace(wanted(owners));
+    pub(super) fn set_owners(&self, owners: &[Address]) {
+        self.wanted.send_replace(scope_of(owners));
     }
 
     pub(super) fn disable(&self) {
