@@ -339,7 +339,7 @@ impl Engine {
 
 /// Completes a confirmed restore, and removes leftovers of an interrupted backup or restore.
 fn complete_restore(folder: &DataFolder) -> Result<(), Fault> {
-    crate::operator::backup::sweep(folder.path());
+    crate::operator::backup::remove_leftovers(folder.path());
     replace::finish(folder.path()).map_err(|error| {
         Fault::because(
             Code::of_disk(&error),

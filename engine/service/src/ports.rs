@@ -98,32 +98,32 @@ pub type Explorers = PerNetwork<dyn Explorer>;
 #[derive(Debug)]
 pub struct PerNetwork<T: ?Sized> {
     // A lock instead of an owning task: every call to a chain takes it, and it is never held across an await.
-    each: Arc<RwLock<BTreeMap<ChainId, Arc<T>>>>,
+    by_chain: Arc<RwLock<BTreeMap<ChainId, Arc<T>>>>,
 }
 
 impl<T: ?Sized> Clone for PerNetwork<T> {
     fn clone(&self) -> Self {
-        Self { each: Arc::clone(&self.each) }
+        Self { by_chain: Arc::clone(&self.by_chain) }
     }
 }
 
 impl<T: ?Sized> Default for PerNetwork<T> {
     fn default() -> Self {
-        Self { each: Arc::default() }
+        Self { by_chain: Arc::default() }
     }
 }
 
 impl<T: ?Sized> PerNetwork<T> {
     /// Returns the port of a network.
     pub fn get(&self, chain: &ChainId) -> Option<Arc<T>> {
-        self.each.read().unwrap_or_else(PoisonError::into_inner).get(chain).cloned()
+        self.by_chain.read().unwrap_or_else(PoisonError::into_inner).get(chain).cloned()
     }
 
     /// Replaces or removes the port of a network.
     ///
     /// Calls in flight finish on the old port.
     pub fn set(&self, chain: ChainId, to: Option<Arc<T>>) {
-        let mut each = self.each.write().unwrap_or_else(PoisonError::into_inner);
+        let mut each = self.by_chain.write().unwrap_or_else(PoisonError::into_inner);
         match to {
             Some(to) => drop(each.insert(chain, to)),
             None => drop(each.remove(&chain)),
@@ -133,7 +133,7 @@ impl<T: ?Sized> PerNetwork<T> {
 
 impl<T: ?Sized> FromIterator<(ChainId, Arc<T>)> for PerNetwork<T> {
     fn from_iter<I: IntoIterator<Item = (ChainId, Arc<T>)>>(chains: I) -> Self {
-        Self { each: Arc::new(RwLock::new(chains.into_iter().collect())) }
+        Self { by_chain: Arc::new(RwLock::new(chains.into_iter().collect())) }
     }
 }
 

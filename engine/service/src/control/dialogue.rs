@@ -132,7 +132,7 @@ impl Dialogue for SessionDialogue {
         })
     }
 
-    fn typed_amount<'a>(
+    fn ask_amount<'a>(
         &'a mut self,
         lines: Vec<String>,
         amount: &'a str,
@@ -144,7 +144,7 @@ impl Dialogue for SessionDialogue {
         })
     }
 
-    fn typed_name<'a>(
+    fn ask_name<'a>(
         &'a mut self,
         lines: Vec<String>,
         name: &'a str,

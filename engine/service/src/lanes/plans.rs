@@ -337,7 +337,7 @@ impl Worker {
             LaneAsk::Trade(trade) => {
                 let before = execution.steps.iter().filter_map(PlanStep::hash);
                 let before: Vec<B256> = before.filter(|one| *one != hash).collect();
-                let filled = self.trading.filled(trade, request.from, hash, &before).await?;
+                let filled = self.trading.receipt_amounts(trade, request.from, hash, &before).await?;
                 (filled.received, None, filled.fee)
             }
             LaneAsk::Loan(loan) => {

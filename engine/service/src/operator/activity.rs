@@ -80,16 +80,16 @@ pub(super) async fn watch(
             // cancel-safe: when the engine stops, no more entries are sent.
             tokio::select! {
                 biased;
-                () = engine.stopping.cancelled() => return Err(stopped()),
+                () = engine.stopping.cancelled() => return Err(stopped_fault()),
                 sent = dialogue.entries(entries) => sent?,
             }
         } else {
             // cancel-safe: all branches only wait.
             tokio::select! {
                 biased;
-                () = engine.stopping.cancelled() => return Err(stopped()),
+                () = engine.stopping.cancelled() => return Err(stopped_fault()),
                 () = dialogue.cancelled() => return Err(Fault::new(Code::Cancelled)),
-                changed = views.changed() => changed.map_err(|_core_ended| stopped())?,
+                changed = views.changed() => changed.map_err(|_core_ended| stopped_fault())?,
                 // An empty list makes the program query again which requests wait for devices.
                 Ok(()) = devices.changed() => dialogue.entries(Vec::new()).await?,
             }
@@ -97,7 +97,7 @@ pub(super) async fn watch(
     }
 }
 
-fn stopped() -> Fault {
+fn stopped_fault() -> Fault {
     Fault::because(Code::EngineDown, "The engine has stopped.")
 }
 

@@ -17,9 +17,9 @@ use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
 use super::support::confirm::agree;
-use super::support::lookup::{labelled, wallet};
+use super::support::lookup::{find_address, wallet};
 use super::support::password::prove_operator;
-use super::support::{Done, act, describe, needs_trust};
+use super::support::{Done, act, describe, require_trusted_journal};
 use super::{balances, ledger, sends};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
@@ -55,8 +55,8 @@ pub(super) async fn seed(
             };
             let entropy = engine.random_secret()?;
             let made = Seed::generate(count, entropy.expose_secret());
-            let phrase = made.phrase().map_err(internal)?;
-            let answer = add(engine, made).await?;
+            let phrase = made.phrase().map_err(internal_fault)?;
+            let answer = add_seed(engine, made).await?;
             dialogue.send_secret(Zeroizing::new(phrase.as_bytes().to_vec())).await?;
             Ok(Done {
                 answer: Answer::Seed(answer),
@@ -71,20 +71,20 @@ pub(super) async fn seed(
             let phrase = dialogue.secret(SecretPrompt::SeedPhrase).await?;
             let read = Seed::from_phrase(&phrase)
                 .map_err(|error| Fault::because(Code::BadInput, error.to_string()))?;
-            Ok(Answer::Seed(add(engine, read).await?).into())
+            Ok(Answer::Seed(add_seed(engine, read).await?).into())
         }
     }
 }
 
 /// Saves the seed in the wallet file, then records its event: the journal never names a seed that the file lacks.
-async fn add(engine: &Arc<EngineContext>, made: Seed) -> Result<SeedAnswer, Fault> {
+async fn add_seed(engine: &Arc<EngineContext>, made: Seed) -> Result<SeedAnswer, Fault> {
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    needs_trust(engine)?;
+    require_trusted_journal(engine)?;
     let id = wallet(engine)?.next_seed();
-    let words = u8::try_from(made.word_count()).map_err(internal)?;
+    let words = u8::try_from(made.word_count()).map_err(internal_fault)?;
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.add_seed(id, made)).await??;
     act(engine, Action::AddSeed { id, words }).await?;
@@ -200,7 +200,7 @@ async fn export(
     label: &Name,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    let known = Arc::clone(labelled(&*wallet(engine)?, label)?);
+    let known = Arc::clone(find_address(&*wallet(engine)?, label)?);
     let Backing::Seed(seed) = known.backing else {
         let why = format!("{} is on a Ledger, and its key never leaves it.", known.label);
         return Err(Fault::because(Code::LedgerSignNotAvailable, why));
@@ -242,6 +242,6 @@ fn no_seed(id: SeedId) -> Fault {
     Fault::because(Code::NothingFound, format!("There is no seed {id}: see `seed list`."))
 }
 
-fn internal(error: impl std::fmt::Display) -> Fault {
+fn internal_fault(error: impl std::fmt::Display) -> Fault {
     Fault::new(Code::InternalError).with_detail(error)
 }

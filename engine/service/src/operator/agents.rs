@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
 use super::support::confirm::type_name;
-use super::support::{Done, act, describe, needs_trust, rehearse};
+use super::support::{Done, act, describe, require_trusted_journal, rehearse};
 use super::wallet::open::reissue;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
@@ -221,7 +221,7 @@ async fn new_credential(
     id: &AgentId,
     auth: AuthMode,
 ) -> Result<NewCredential, Fault> {
-    needs_trust(engine)?;
+    require_trusted_journal(engine)?;
     let secret = engine.random_secret()?;
     match auth {
         AuthMode::Bearer => {

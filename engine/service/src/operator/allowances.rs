@@ -1,7 +1,7 @@
 //! The command `allowances`: lists how much of the wallet's tokens exchanges and venues may take, and revokes
 //! allowances.
 
-mod found;
+mod revocable_allowance;
 mod revoke;
 mod tokens;
 
@@ -13,7 +13,7 @@ use bursar_core::fault::Fault;
 use bursar_core::networks::Network;
 use bursar_domain::wallets::PayingAddress;
 
-use self::found::RevocableAllowance;
+use self::revocable_allowance::RevocableAllowance;
 use self::tokens::Tokens;
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
@@ -32,7 +32,7 @@ pub(super) async fn run(
     let (mut found, mut unread, mut read) = (Vec::new(), Vec::new(), 0usize);
     for known in &addresses {
         for network in &networks {
-            let asked = tokens.on(network);
+            let asked = tokens.tokens_on(network);
             let (exchange, venues) = futures::future::join(
                 engine.trading.allowances(network, known.address, &asked),
                 engine.lending.allowances(&state, network, known.address),
@@ -42,14 +42,14 @@ pub(super) async fn run(
                 let all = match all {
                     Ok(all) => all,
                     Err(refusal) => {
-                        add_once(&mut unread, missing(known, network, refusal.describe()));
+                        add_once(&mut unread, unread_network(known, network, refusal.describe()));
                         continue;
                     }
                 };
                 read = read.saturating_add(all.read_count);
                 for token in all.unreadable {
                     let reason = format!("the token {token} gives no valid answer");
-                    add_once(&mut unread, missing(known, network, reason));
+                    add_once(&mut unread, unread_network(known, network, reason));
                 }
                 for allowance in all.allowances {
                     let token = tokens.describe(engine, network, allowance.token).await;
@@ -74,7 +74,7 @@ fn add_once(unread: &mut Vec<UnreadAnswer>, one: UnreadAnswer) {
     }
 }
 
-fn missing(known: &PayingAddress, network: &Network, reason: String) -> UnreadAnswer {
+fn unread_network(known: &PayingAddress, network: &Network, reason: String) -> UnreadAnswer {
     UnreadAnswer {
         label: known.label.as_str().to_owned(),
         network: network.title.to_owned(),

@@ -50,7 +50,7 @@ const PIECE_BYTES: usize = 192 * 1024;
 /// Milliseconds between two progress messages during long work.
 const PROGRESS_EVERY_MS: u64 = 20_000;
 /// Entries of a copied journal between two checks of the guard.
-const CHECK_EVERY: u64 = 1_000;
+const CHECK_EVERY_ENTRIES: u64 = 1_000;
 /// How long a program may take to accept one piece.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -71,7 +71,7 @@ pub(super) async fn make(
     let (wallet, key) = blocking(move || vault.for_backup(&salt)).await??;
     let wallet_name = engine.core.view().state.wallet.as_ref().map(|known| known.name.to_string());
     let data = engine.folder.path().to_owned();
-    let need = need(&data);
+    let need = bytes_needed(&data);
     let guard = Guard::begin(&engine.disk_room, engine.stopping.child_token(), need)?;
     let guard = Arc::new(guard);
     // This also stops the backup if the command ends because its program has gone away.
@@ -89,7 +89,7 @@ pub(super) async fn make(
         None => Ok(None),
     };
     let copied =
-        copied.and_then(|copied| copied.transpose().map_err(|error| work.failed(&error.into())));
+        copied.and_then(|copied| copied.transpose().map_err(|error| work.fault(&error.into())));
     let to = copied.is_ok().then(|| work.file("journal.redb"));
     let ended = with_progress(engine, dialogue, None, engine.core.end_copy(to)).await;
     copied?;
@@ -116,7 +116,7 @@ pub(super) async fn make(
 ///
 /// This is room for the copied journal and for the sealed backup of it. The operator's file can be on the same disk,
 /// but the copies are removed before it is written.
-fn need(data: &Path) -> u64 {
+fn bytes_needed(data: &Path) -> u64 {
     let bytes = |name| fs::metadata(data.join(name)).map_or(0, |file| file.len());
     let files = NAMES.into_iter().map(bytes).fold(0, u64::saturating_add);
     files.saturating_mul(2)
@@ -170,14 +170,14 @@ async fn send(work: &WorkFolder, dialogue: &mut dyn Dialogue) -> Result<(u64, St
         if dialogue.cancelled().now_or_never().is_some() {
             return Err(Fault::new(Code::Cancelled));
         }
-        work.guard.check().map_err(|error| work.failed(&error.into()))?;
+        work.guard.check().map_err(|error| work.fault(&error.into()))?;
         sha256.update(&piece);
         bytes = bytes.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
         let sent = tokio::time::timeout(PIECE_TIMEOUT, dialogue.part(STANDARD.encode(piece))).await;
         sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;
     }
     let read = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    read.map_err(|error| work.failed(&error.into()))?;
+    read.map_err(|error| work.fault(&error.into()))?;
     Ok((bytes, hex::encode(sha256.finalize())))
 }
 
@@ -195,9 +195,9 @@ struct PackedBackup {
 
 impl WorkFolder {
     fn begin(data: &Path, guard: &Arc<Guard>) -> Result<Self, Fault> {
-        sweep(data);
+        remove_leftovers(data);
         let path = data.join(WORK_FOLDER);
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| failed(&error))?;
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| backup_fault(&error))?;
         Ok(Self { path, guard: Arc::clone(guard) })
     }
 
@@ -210,11 +210,11 @@ impl WorkFolder {
     fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<PackedBackup, Fault> {
         let found = check(&self.file("journal.redb"), || self.guard.check().is_ok());
         let found =
-            found.map_err(|error| self.guard.refusal().unwrap_or_else(|| failed(&error)))?;
+            found.map_err(|error| self.guard.refusal().unwrap_or_else(|| backup_fault(&error)))?;
         for name in ["settings.toml", "partner.md"] {
             if data.join(name).exists() {
                 let copied = self.guard.copy(&data.join(name), &self.file(name));
-                copied.map_err(|error| self.failed(&error.into()))?;
+                copied.map_err(|error| self.fault(&error.into()))?;
             }
         }
         let files = NAMES.into_iter().map(|name| self.file(name)).filter(|file| file.exists());
@@ -231,19 +231,19 @@ impl WorkFolder {
             let head = Head::read(&mut from)?;
             Ok(archive::digests(from, &head, key)? == put)
         };
-        if !write().map_err(|error| self.failed(&error))? {
-            return Err(failed(&"it does not read back as it was written"));
+        if !write().map_err(|error| self.fault(&error))? {
+            return Err(backup_fault(&"it does not read back as it was written"));
         }
         Ok(PackedBackup { work: self, entries: found.seq, hash: hash_hex(&found.hash) })
     }
 
     /// Returns why no backup was made.
-    fn failed(&self, error: &ArchiveError) -> Fault {
+    fn fault(&self, error: &ArchiveError) -> Fault {
         let code = match error {
             ArchiveError::Io(error) => Code::of_disk(error),
             _other => Code::DataFolder,
         };
-        let fault = || Fault { code, ..failed(error) };
+        let fault = || Fault { code, ..backup_fault(error) };
         self.guard.refusal().unwrap_or_else(fault)
     }
 }
@@ -255,17 +255,17 @@ impl Drop for WorkFolder {
 }
 
 /// Removes the leftovers of an interrupted backup.
-pub(crate) fn sweep(data: &Path) {
+pub(crate) fn remove_leftovers(data: &Path) {
     let _not_there = fs::remove_dir_all(data.join(WORK_FOLDER));
 }
 
 /// Verifies the whole chain of a copied journal and returns its head. Stops if `goes_on` returns `false`.
 fn check(journal: &Path, mut goes_on: impl FnMut() -> bool) -> Result<journal::Head, JournalError> {
     let store = RedbStore::open(journal, Arc::new(NoFailpoints))?;
-    walk_chain(&*store.reader(), |entry, _hash| !entry.seq.is_multiple_of(CHECK_EVERY) || goes_on())
+    walk_chain(&*store.reader(), |entry, _hash| !entry.seq.is_multiple_of(CHECK_EVERY_ENTRIES) || goes_on())
 }
 
-fn failed(error: &dyn std::fmt::Display) -> Fault {
+fn backup_fault(error: &dyn std::fmt::Display) -> Fault {
     Fault::because(Code::DataFolder, format!("No backup was made: {error}."))
 }
 
@@ -389,15 +389,15 @@ fn prepare(
             file.sync_all()
         })
         .map_err(|error| unusable(&error))?;
-    let entries = note_restored(&staged.join("journal.redb"), edition, moment)
+    let entries = record_restore(&staged.join("journal.redb"), edition, moment)
         .map_err(|error| unusable(&error))?;
     replace::decide(data, aside).map_err(|error| unusable(&error))?;
     Ok((name, entries))
 }
 
 /// Records the restore in the restored journal. No payment is automatic until the operator accepts the journal.
-fn note_restored(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64, Fault> {
-    check(path, || true).map_err(|error| failed(&error))?;
+fn record_restore(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64, Fault> {
+    check(path, || true).map_err(|error| backup_fault(&error))?;
     let damaged =
         |error: &dyn std::fmt::Display| Fault::because(Code::JournalDamaged, error.to_string());
     let store = RedbStore::open(path, Arc::new(NoFailpoints)).map_err(|error| damaged(&error))?;

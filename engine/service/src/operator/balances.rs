@@ -34,7 +34,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Re
     let config = engine.settings.get();
     let all = || found.iter().flat_map(|(_label, _address, funds)| funds);
     if all().next().is_some() && !all().any(|on| on.has_any_amount()) {
-        return Err(nothing_known(all().map(Arc::as_ref), &config));
+        return Err(no_balance_fault(all().map(Arc::as_ref), &config));
     }
     let mut room = FUNDS_FOREIGN_TOKENS_MAX;
     let config = &config;
@@ -67,7 +67,7 @@ fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static 
 fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, Address)>, Fault> {
     let wallet = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     if let Some(label) = named {
-        let known = lookup::labelled(&wallet, label)?;
+        let known = lookup::find_address(&wallet, label)?;
         return Ok(vec![(known.label.clone(), known.address)]);
     }
     if wallet.addresses.len() > FUNDS_ADDRESSES_MAX {
@@ -82,7 +82,7 @@ fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, 
 
 /// Returns the error if no balance could be read. Names each reason once, because it repeats for every address of a
 /// network.
-fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>, config: &Config) -> Fault {
+fn no_balance_fault<'a>(all: impl Iterator<Item = &'a NetworkFunds>, config: &Config) -> Fault {
     let mut reasons: Vec<String> = Vec::new();
     for on in all {
         let why = on.failure().map(|why| balance_error::reason(why, on.network, config));

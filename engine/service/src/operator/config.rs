@@ -190,7 +190,7 @@ impl SettingsView {
     /// Returns the value, and the reason to show if it is null.
     fn value(&self, key: Key, reveal: bool) -> (Value, &'static str) {
         let (config, settings) = (&self.config, &self.state.settings);
-        let url = |url: &Url| shown(url, reveal);
+        let url = |url: &Url| shown_url(url, reveal);
         let value = match key {
             Key::Listen => json!(config.listen.to_string()),
             Key::Rate if settings.rate_limit_off => json!(0),
@@ -267,6 +267,6 @@ impl SettingsView {
 }
 
 /// Formats a URL. Without `reveal`, shows only scheme, host and port: path and query often contain API keys.
-fn shown(url: &Url, reveal: bool) -> String {
+fn shown_url(url: &Url, reveal: bool) -> String {
     if reveal { url.to_string() } else { EndpointLabel::of(url).as_str().to_owned() }
 }

@@ -12,7 +12,7 @@ use bursar_x402::typed_data::{TokenDomain, struct_hash};
 use super::device_status::QueueStatus;
 
 /// Returns the part of a card about the device.
-pub(super) fn of(
+pub(super) fn device_card_of(
     state: &State,
     request: &Request,
     place: &QueueStatus,
@@ -20,21 +20,21 @@ pub(super) fn of(
 ) -> Option<DeviceCard> {
     let chain = request.ask.chain();
     let rows = match request.ask.payment() {
-        Some(payment) => shows(request, payment, &payment.token_domain()?),
-        None => shows_of_plan(state, request).unwrap_or_default(),
+        Some(payment) => payment_display_lines(request, payment, &payment.token_domain()?),
+        None => plan_display_lines(state, request).unwrap_or_default(),
     };
     let rows = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
     Some(DeviceCard {
         state: place.state.clone(),
         is_prompting: place.is_prompting,
         shows: rows.collect(),
-        note: note(request.ask.network(), chain),
+        note: network_note(request.ask.network(), chain),
         emulator,
     })
 }
 
 /// Returns what the device shows for the current step of a plan; `None` before the step's terms are fixed.
-fn shows_of_plan(state: &State, request: &Request) -> Option<Vec<(&'static str, String)>> {
+fn plan_display_lines(state: &State, request: &Request) -> Option<Vec<(&'static str, String)>> {
     let execution = request.execution()?;
     let network = request.ask.network()?;
     let Some(step) = execution.open_step() else {
@@ -70,7 +70,7 @@ fn shows_of_plan(state: &State, request: &Request) -> Option<Vec<(&'static str, 
     ])
 }
 
-fn shows(
+fn payment_display_lines(
     request: &Request,
     payment: &PaymentAsk,
     token: &TokenDomain,
@@ -99,7 +99,7 @@ fn shows(
 }
 
 /// Returns a note if the device's app may not know the name of the network: the app knows only a few names.
-fn note(network: Option<&Network>, chain: ChainId) -> Option<String> {
+fn network_note(network: Option<&Network>, chain: ChainId) -> Option<String> {
     let unnamed = network.is_none_or(|network| !network.named_on_ledger);
     unnamed.then(|| {
         format!("The Ledger may show this network as the bare number {chain}, and its coin as ???.")

@@ -36,14 +36,14 @@ impl QueueStatus {
     }
 
     /// Returns the status of the first request in the queue of a device.
-    fn first(not_ready: Option<&NotReady>) -> Self {
+    fn first_in_queue(not_ready: Option<&NotReady>) -> Self {
         match not_ready {
             Some(why) => Self::new(why.label(), why.sentence()),
             None => Self::new("next", "The wallet looks for the Ledger."),
         }
     }
 
-    fn before(count: usize) -> Self {
+    fn behind(count: usize) -> Self {
         let (is, s) = if count == 1 { ("is", "") } else { ("are", "s") };
         let state = format!("{count} other request{s} {is} shown on the Ledger before it.");
         Self::new(&format!("{count} before it"), state)
@@ -51,36 +51,36 @@ impl QueueStatus {
 }
 
 /// Returns the queue status of each request that waits for a device, including ended plans that revoke an allowance.
-pub(super) fn places(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, QueueStatus> {
+pub(super) fn queue_statuses(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, QueueStatus> {
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
     let requests = view.state.waiting.values().chain(view.state.plans_at_device());
-    requests.map(|request| (request.id, place(&status, is_open, view, request))).collect()
+    requests.map(|request| (request.id, queue_status(&status, is_open, view, request))).collect()
 }
 
 /// Returns the label of each queue status.
 pub(super) fn labels(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, String> {
-    places(engine, view).into_iter().map(|(id, place)| (id, place.label)).collect()
+    queue_statuses(engine, view).into_iter().map(|(id, place)| (id, place.label)).collect()
 }
 
-fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -> QueueStatus {
+fn queue_status(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -> QueueStatus {
     let prompting = status.prompting.as_ref();
     if let Some(shown) = prompting.filter(|one| one.subject.belongs_to(request)) {
         return QueueStatus::prompting(&shown.device);
     }
-    if let Some(stop) = stop(is_open, view, request) {
+    if let Some(stop) = stop_reason(is_open, view, request) {
         return stop;
     }
     if request.execution().is_some() && !view.state.awaits_device_signature(request) {
         return QueueStatus::new("sent", "Its last transaction is on the way to a block.");
     }
     let why = status.not_shown_reason(request.from, waiter(status, request));
-    match (before(status, view, request), why, prompting) {
+    match (prompts_before(status, view, request), why, prompting) {
         (0, None, Some(_other)) => {
             QueueStatus::new("next", "The Ledger shows another request first.")
         }
-        (0, not_ready, _any) => QueueStatus::first(not_ready),
-        (before, _any, _other) => QueueStatus::before(before),
+        (0, not_ready, _any) => QueueStatus::first_in_queue(not_ready),
+        (before, _any, _other) => QueueStatus::behind(before),
     }
 }
 
@@ -96,7 +96,7 @@ fn waiter(status: &DeviceStatus, request: &Request) -> Waiter {
 
 /// Returns how many prompts precede a request on the device of its address. Transactions come first, then plans, then
 /// payments.
-fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
+fn prompts_before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
     let transactions = status.transactions.iter().filter(|(_any, from)| *from == request.from);
     let mut transactions = transactions.map(|(subject, _from)| subject.belongs_to(request));
     let count = transactions.clone().count();
@@ -114,7 +114,7 @@ fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
 }
 
 /// Returns the reason why no device may show this request now; `None` if a device may show it.
-fn stop(is_open: bool, view: &View, request: &Request) -> Option<QueueStatus> {
+fn stop_reason(is_open: bool, view: &View, request: &Request) -> Option<QueueStatus> {
     if !is_open {
         return Some(QueueStatus::new("wallet locked", "The wallet is locked: open it."));
     }
@@ -158,16 +158,16 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let count = requests.saturating_add(sends.clone().count());
     let first = plans.first().or(payments.first());
     let of_send = sends.next().map(|(_subject, from)| {
-        (*from, QueueStatus::first(status.why(*from, Waiter::Transaction)))
+        (*from, QueueStatus::first_in_queue(status.why(*from, Waiter::Transaction)))
     });
     let place = match (&status.prompting, first, of_send) {
         (Some(shown), ..) => QueueStatus::prompting(&shown.device),
         // A send goes before the requests of its address.
         (None, Some(first), Some((from, send))) if first.from == from => send,
-        (None, Some(first), _other) => place(&status, is_open, &view, first),
+        (None, Some(first), _other) => queue_status(&status, is_open, &view, first),
         (None, None, Some((_from, send))) => send,
         (None, None, None) => {
-            QueueStatus::first(Some(&NotReady::OwesAnswer { name: status.abandoned.clone()? }))
+            QueueStatus::first_in_queue(Some(&NotReady::OwesAnswer { name: status.abandoned.clone()? }))
         }
     };
     let QueueStatus { label, state, is_prompting } = place;
@@ -176,7 +176,7 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
 }
 
 /// Returns what the device of a send waits for, in lower case; `None` if the send is not in the queue.
-pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<String> {
+pub(super) fn send_wait_text(engine: &EngineContext, send: SubmissionId) -> Option<String> {
     let status = Arc::clone(&engine.device_status.borrow());
     let is_of = |subject: &Subject| matches!(subject, Subject::Attempt { submission, .. } if *submission == send);
     if let Some(shown) = status.prompting.as_ref().filter(|shown| is_of(&shown.subject)) {
@@ -188,15 +188,15 @@ pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<Stri
     Some(match (before, status.why(*from, Waiter::Transaction)) {
         (0, Some(why)) => format!("waits for the Ledger: {}", why.sentence()),
         (0, None) => "waits for the Ledger".to_owned(),
-        (before, _any) => format!("waits for the Ledger: {}", QueueStatus::before(before).state),
+        (before, _any) => format!("waits for the Ledger: {}", QueueStatus::behind(before).state),
     })
 }
 
 /// Returns the state of a send that waits for another transaction of its address on the device.
 ///
 /// Only one transaction of an address at a time gets a nonce.
-pub(super) fn of_later_send() -> String {
-    format!("waits for the Ledger: {}", QueueStatus::before(1).state)
+pub(super) fn later_send_text() -> String {
+    format!("waits for the Ledger: {}", QueueStatus::behind(1).state)
 }
 
 /// Whether a person refused a send on its device.

@@ -42,14 +42,14 @@ pub(crate) trait Dialogue: Send + Sync {
     ) -> BoxFuture<'a, Result<(), Fault>>;
 
     /// Asks the operator to type an amount; returns the typed text.
-    fn typed_amount<'a>(
+    fn ask_amount<'a>(
         &'a mut self,
         lines: Vec<String>,
         amount: &'a str,
     ) -> BoxFuture<'a, Result<String, Fault>>;
 
     /// Asks the operator to type a name; returns the typed text.
-    fn typed_name<'a>(
+    fn ask_name<'a>(
         &'a mut self,
         lines: Vec<String>,
         name: &'a str,

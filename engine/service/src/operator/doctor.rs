@@ -31,7 +31,7 @@ pub(super) async fn run(
     let (shared, alone) = (Arc::clone(engine), engine.mode == Mode::Maintenance);
     let mut checks = blocking(move || {
         let mut checks = folder::check(shared.folder.path(), &*shared.ports.disk);
-        checks.push(folder::lock(alone));
+        checks.push(folder::check_lock(alone));
         checks.push(CheckAnswer::ok("settings", "settings.toml and the environment are valid"));
         checks.extend(records::check(&shared));
         checks.extend(machine::check(&shared.core.now()));
@@ -49,9 +49,9 @@ pub(super) async fn run(
     let daily = state.settings.unattended_daily;
     // If the command is its own engine, it does not know how the service starts.
     if !alone {
-        checks.push(machine::unlock(engine.start_unlock.as_deref(), daily));
+        checks.push(machine::check_unlock(engine.start_unlock.as_deref(), daily));
     }
-    checks.push(machine::server(server.url.as_deref(), alone, &state.settings));
+    checks.push(machine::check_server(server.url.as_deref(), alone, &state.settings));
     Ok(Answer::Doctor { checks }.into())
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn run(
     dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let limit = order.filter.limit;
-    let scan = Scan::new(engine, &order.filter)?;
+    let scan = HistoryQuery::new(engine, &order.filter)?;
     match order.export {
         None => list(scan, limit.unwrap_or(DEFAULT_LIMIT)).await,
         Some(HistoryExport::Export { file }) => export(scan, limit, file, dialogue).await,
@@ -56,7 +56,7 @@ pub(super) async fn run(
 }
 
 /// A resolved filter, with the reader and state that it applies to.
-struct Scan {
+struct HistoryQuery {
     reader: Arc<dyn Reader>,
     state: State,
     agent: Option<AgentId>,
@@ -65,7 +65,7 @@ struct Scan {
     since: Option<Utc>,
 }
 
-impl Scan {
+impl HistoryQuery {
     fn new(engine: &EngineContext, filter: &HistoryFilter) -> Result<Self, Fault> {
         let state = engine.core.view().state.clone();
         Ok(Self {
@@ -79,7 +79,7 @@ impl Scan {
     }
 
     /// Visits the matching requests, newest first. The visitor returns `false` to stop.
-    fn each(&self, mut visit: impl FnMut(&LaneAsk, HistoryRow) -> bool) -> Result<(), StoreError> {
+    fn visit_matching(&self, mut visit: impl FnMut(&LaneAsk, HistoryRow) -> bool) -> Result<(), StoreError> {
         let mut failed = None;
         self.reader.newest(&mut |request| {
             // The journal's time never goes back: all further requests are older.
@@ -117,7 +117,7 @@ fn agent(state: &State, name: &Name) -> Result<AgentId, Fault> {
     })
 }
 
-async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
+async fn list(scan: HistoryQuery, limit: usize) -> Result<Done, Fault> {
     if !(1..=HISTORY_ROWS_MAX).contains(&limit) {
         return Err(Fault::because(
             Code::BadInput,
@@ -126,7 +126,7 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
     }
     let read = blocking(move || {
         let (mut requests, mut more) = (Vec::new(), false);
-        scan.each(|_ask, row| {
+        scan.visit_matching(|_ask, row| {
             more = requests.len() >= limit;
             if !more {
                 requests.push(row);
@@ -135,7 +135,7 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
         })?;
         Ok(HistoryAnswer { requests, more })
     });
-    read.await?.map(|answer| Answer::History(answer).into()).map_err(damaged)
+    read.await?.map(|answer| Answer::History(answer).into()).map_err(damage_fault)
 }
 
 /// Sends the CSV file in parts to the program, which writes the file.
@@ -146,7 +146,7 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
 /// # Errors
 /// `CANCELLED` if the program accepts no part for `EXPORT_PART_TIMEOUT_MS`.
 async fn export(
-    scan: Scan,
+    scan: HistoryQuery,
     limit: Option<usize>,
     file: String,
     dialogue: &dyn Dialogue,
@@ -156,7 +156,7 @@ async fn export(
     let reading = tokio::task::spawn_blocking(move || {
         let (mut part, mut rows) = (csv::head(), 0usize);
         let mut listening = true;
-        scan.each(|ask, row| {
+        scan.visit_matching(|ask, row| {
             if rows >= limit {
                 return false;
             }
@@ -176,7 +176,7 @@ async fn export(
         sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;
     }
     let rows = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    let rows = u64::try_from(rows.map_err(damaged)?).unwrap_or(u64::MAX);
+    let rows = u64::try_from(rows.map_err(damage_fault)?).unwrap_or(u64::MAX);
     Ok(Answer::Exported(ExportAnswer { file, rows }).into())
 }
 
@@ -225,27 +225,27 @@ fn row(
         ended: request.ended_at().map(text::utc),
         lane: request.ask.lane(),
         agent_id: request.agent.to_string(),
-        agent_unknown_reason: because(&agent, "the agent was deleted"),
+        agent_unknown_reason: reason_if_absent(&agent, "the agent was deleted"),
         agent,
         label: request.label.as_str().to_owned(),
         status,
         step: step(request),
-        amount_unknown_reason: because(&amounts.amount, token),
+        amount_unknown_reason: reason_if_absent(&amounts.amount, token),
         amount: amounts.amount,
         amount_atomic: amounts.atoms.to_string(),
-        symbol_unknown_reason: because(&amounts.symbol, token),
+        symbol_unknown_reason: reason_if_absent(&amounts.symbol, token),
         symbol: amounts.symbol,
-        usd_unknown_reason: because(&amounts.usd, token),
+        usd_unknown_reason: reason_if_absent(&amounts.usd, token),
         usd: amounts.usd,
         asset: amounts.asset,
         network: format!("eip155:{}", request.ask.chain()),
         payee: amounts.payee,
-        host_unknown_reason: because(&host, "no URL was named"),
+        host_unknown_reason: reason_if_absent(&host, "no URL was named"),
         host,
-        tx_hash_unknown_reason: because(&tx_hash, "no transaction was reported"),
+        tx_hash_unknown_reason: reason_if_absent(&tx_hash, "no transaction was reported"),
         tx_hash,
-        trade: request.trade().map(|trade| traded(request, trade)),
-        loan: request.loan().map(|loan| lent(request, loan)),
+        trade: request.trade().map(|trade| trade_answer(request, trade)),
+        loan: request.loan().map(|loan| loan_answer(request, loan)),
         refused: refused::explain(state, request).map(|refused| refused.why),
     }
 }
@@ -303,7 +303,7 @@ fn loan_amounts(request: &Request, loan: &LoanAsk) -> Amounts {
     }
 }
 
-fn lent(request: &Request, loan: &LoanAsk) -> LoanAnswer {
+fn loan_answer(request: &Request, loan: &LoanAsk) -> LoanAnswer {
     let decimals = request.ask.network().map_or(0, |network| network.stablecoin.decimals);
     let text = |atoms| TokenAmount { atoms, decimals }.to_string();
     let (moved, position) = match request.execution().and_then(|one| one.end.as_ref()) {
@@ -320,7 +320,7 @@ fn lent(request: &Request, loan: &LoanAsk) -> LoanAnswer {
     }
 }
 
-fn traded(request: &Request, trade: &TradeAsk) -> TradeAnswer {
+fn trade_answer(request: &Request, trade: &TradeAsk) -> TradeAnswer {
     let token = &trade.token_out;
     let end = request.execution().and_then(|execution| execution.end.as_ref());
     let received = match end {
@@ -336,7 +336,7 @@ fn traded(request: &Request, trade: &TradeAsk) -> TradeAnswer {
     }
 }
 
-fn because<T>(value: &Option<T>, reason: &str) -> Option<String> {
+fn reason_if_absent<T>(value: &Option<T>, reason: &str) -> Option<String> {
     value.is_none().then(|| reason.to_owned())
 }
 
@@ -347,7 +347,7 @@ pub(super) async fn receipt(
     let (reader, wanted) = (engine.core.reader(), order.id.clone());
     let found = blocking(move || {
         let request = find(&*reader, &wanted)?;
-        let settlement = reader.settlement(request.seq).map_err(damaged)?;
+        let settlement = reader.settlement(request.seq).map_err(damage_fault)?;
         Ok::<_, Fault>((request, settlement))
     });
     let (request, settlement) = found.await??;
@@ -365,7 +365,7 @@ pub(super) async fn receipt(
 fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     let unknown = |text: String| Fault::because(Code::NothingFound, text);
     if let Ok(id) = wanted.parse::<RequestId>() {
-        let found = reader.request(id).map_err(damaged)?;
+        let found = reader.request(id).map_err(damage_fault)?;
         return found
             .ok_or_else(|| unknown("No request has this id.".to_owned()).with_hint("history"));
     }
@@ -374,7 +374,7 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
         let rule = "Give at least the first 3 hex digits of the request's id.";
         return Err(Fault::because(Code::BadInput, rule));
     }
-    let mut fits = reader.by_prefix(wanted).map_err(damaged)?;
+    let mut fits = reader.by_prefix(wanted).map_err(damage_fault)?;
     if fits.len() > 1 {
         let ids: Vec<String> = fits.iter().map(|request| request.id.to_string()).collect();
         let message = format!("Several ids begin like this: {}. Give more digits.", ids.join(", "));
@@ -386,6 +386,6 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     })
 }
 
-fn damaged(error: StoreError) -> Fault {
+fn damage_fault(error: StoreError) -> Fault {
     read_fault(&error)
 }

@@ -14,13 +14,13 @@ use bursar_domain::event::AddressAdded;
 use bursar_domain::wallets::Backing;
 
 use super::dialogue::Dialogue;
-use super::support::lookup::{labelled, wallet};
+use super::support::lookup::{find_address, wallet};
 use super::support::{Done, act, describe, rehearse};
 use crate::context::EngineContext;
 use crate::device::{self, NotReady, ReadyDevice, ReadyDevices};
 
 /// Maximum number of addresses that one command adds.
-const ADD_MAX: usize = 50;
+const ADDRESSES_ADDED_MAX: usize = 50;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -46,7 +46,7 @@ async fn devices(engine: &EngineContext) -> Result<ReadyDevices, Fault> {
 }
 
 /// Returns the only device that is ready.
-fn only(devices: &ReadyDevices) -> Result<&ReadyDevice, Fault> {
+fn only_device(devices: &ReadyDevices) -> Result<&ReadyDevice, Fault> {
     match devices.all.as_slice() {
         [only] => Ok(only),
         _several => Err(Fault::because(
@@ -75,7 +75,7 @@ async fn list(
     let end =
         end.ok_or_else(|| Fault::because(Code::BadInput, "An index is at most 2147483647."))?;
     let devices = devices(engine).await?;
-    let device = only(&devices)?;
+    let device = only_device(&devices)?;
     let mut addresses = Vec::new();
     for index in start..end {
         let path = path(&template, index)?;
@@ -107,12 +107,12 @@ async fn add(
 ) -> Result<Done, Fault> {
     let template = template(layout)?;
     let distinct: BTreeSet<u32> = indexes.iter().copied().collect();
-    if distinct.len() != indexes.len() || indexes.len() > ADD_MAX {
-        let why = format!("Name each index once, and at most {ADD_MAX} of them.");
+    if distinct.len() != indexes.len() || indexes.len() > ADDRESSES_ADDED_MAX {
+        let why = format!("Name each index once, and at most {ADDRESSES_ADDED_MAX} of them.");
         return Err(Fault::because(Code::BadInput, why));
     }
     let devices = devices(engine).await?;
-    let device = only(&devices)?;
+    let device = only_device(&devices)?;
     let mut found = Vec::new();
     for index in indexes {
         let path = path(&template, *index)?;
@@ -148,7 +148,7 @@ async fn add(
 
 fn show(engine: &EngineContext, label: &Name) -> Result<Done, Fault> {
     let known = wallet(engine)?;
-    Ok(Answer::Address(describe::address(labelled(&known, label)?)).into())
+    Ok(Answer::Address(describe::address(find_address(&known, label)?)).into())
 }
 
 /// Returns the label of the address at `index`, when one command adds `of` addresses.
@@ -172,7 +172,7 @@ async fn verify(
     label: &Name,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    let known = Arc::clone(labelled(&*wallet(engine)?, label)?);
+    let known = Arc::clone(find_address(&*wallet(engine)?, label)?);
     let Backing::Device { layout } = known.backing else {
         let why = format!(
             "{} is an address of a seed: there is no device to compare it with.",

@@ -16,7 +16,7 @@ use bursar_core::networks::{Network, VaultKind};
 use bursar_domain::State;
 use bursar_morpho::VenueId;
 
-use self::support::{lends, reason, standing, text};
+use self::support::{has_lending, reason, standing, text};
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
@@ -25,7 +25,7 @@ use crate::lanes::lending::VaultFacts;
 pub(super) use positions::positions;
 
 pub(super) async fn venues(engine: &Arc<EngineContext>, order: VenuesOrder) -> Result<Done, Fault> {
-    let networks = lookup::networks(engine, order.network.as_deref(), lends, "lending")?;
+    let networks = lookup::networks(engine, order.network.as_deref(), has_lending, "lending")?;
     let state = engine.core.view().state.clone();
     let (mut venues, mut unread) = (Vec::new(), Vec::new());
     let surveys = networks.iter().map(|network| engine.lending.survey(network));
@@ -67,12 +67,12 @@ pub(super) async fn position(
 ) -> Result<Done, Fault> {
     match order {
         PositionOrder::Withdraw { venue, amount, address, force_deallocate, yes } => {
-            let named = own::Named::find(engine, &venue, address.as_ref())?;
-            let exit = if force_deallocate { own::Exit::Forced } else { own::Exit::Plain };
+            let named = own::NamedPosition::find(engine, &venue, address.as_ref())?;
+            let exit = if force_deallocate { own::ExitMethod::Forced } else { own::ExitMethod::Plain };
             own::withdraw(engine, own::Withdrawal { named, amount, exit }, yes, dialogue).await
         }
         PositionOrder::WriteOff { venue, address, yes } => {
-            let named = own::Named::find(engine, &venue, address.as_ref())?;
+            let named = own::NamedPosition::find(engine, &venue, address.as_ref())?;
             own::write_off(engine, named, yes, dialogue).await
         }
     }

@@ -66,7 +66,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
             let mut warnings = ineffective_limits(&policy);
             act(engine, Action::EditPolicy { name: name.clone(), policy }).await?;
             let mut now = answer(engine, &name)?;
-            warnings.extend(loosened(&changes, now.agents));
+            warnings.extend(loosening_warning(&changes, now.agents));
             now.changes = Some(changes);
             Ok(Done { answer: Answer::Policy(now), warnings, secret: None })
         }
@@ -95,7 +95,7 @@ fn ineffective_limits(policy: &Policy) -> Vec<Warning> {
 }
 
 /// Warns of changes that allow more than before: a typing mistake looks like any other edit.
-fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
+fn loosening_warning(changes: &[Change], agents: usize) -> Option<Warning> {
     let looser = changes.iter().filter(|change| change.loosens);
     let looser: Vec<Change> = looser.cloned().collect();
     if looser.is_empty() {
@@ -131,7 +131,7 @@ fn rehearse(
     let (moment, trusted) = (engine.core.now(), view.untrusted_reason.is_none());
     let verdict =
         rehearsal::rehearse(&view.state, &record.policy, row, amount, url, &moment, trusted);
-    let told = rehearsed(record, row, Lane::Payment, amount, &verdict);
+    let told = rehearsal_answer(record, row, Lane::Payment, amount, &verdict);
     Ok(Answer::Rehearsal(RehearsalAnswer { domain, ..told }).into())
 }
 
@@ -161,7 +161,7 @@ fn rehearse_trade(
     let promised = rehearsal::NO_COMMITMENTS;
     let verdict =
         rehearsal::rehearse_trade(&view.state, &record.policy, &ask, promised, &moment, trusted);
-    let told = rehearsed(record, row, Lane::Trade, amount, &verdict);
+    let told = rehearsal_answer(record, row, Lane::Trade, amount, &verdict);
     let (slippage, impact) = (Some(slippage.to_string()), Some(impact.to_string()));
     Ok(Answer::Rehearsal(RehearsalAnswer { slippage, impact, ..told }).into())
 }
@@ -189,11 +189,11 @@ fn rehearse_supply(
     let (moment, trusted) = (engine.core.now(), view.untrusted_reason.is_none());
     let verdict =
         rehearsal::rehearse_supply(&view.state, &record.policy, &ask, lent, &moment, trusted);
-    Ok(Answer::Rehearsal(rehearsed(record, row, Lane::Loan, amount, &verdict)).into())
+    Ok(Answer::Rehearsal(rehearsal_answer(record, row, Lane::Loan, amount, &verdict)).into())
 }
 
 /// Describes the verdict about a request of `amount`, without the fields that only one lane has.
-fn rehearsed(
+fn rehearsal_answer(
     record: &PolicyRecord,
     row: &Network,
     lane: Lane,

@@ -29,7 +29,7 @@ const ROUTES_SHOWN_MAX: usize = 5;
 pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Result<Done, Fault> {
     let view = engine.core.view();
     let wallet = lookup::wallet(engine)?;
-    let known = lookup::labelled(&wallet, &order.label)?;
+    let known = lookup::find_address(&wallet, &order.label)?;
     let policy = order.policy.as_ref().map(|name| {
         let found = view.state.policy(name).cloned();
         found.ok_or_else(|| {

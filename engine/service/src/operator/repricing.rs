@@ -41,7 +41,7 @@ pub(super) async fn requote(
             let by_device = state.is_on_device(request.from);
             engine.trading.requote(trade, request.from, by_device).await.map(|measured| {
                 let quote = measured.quote().clone().into();
-                engine.trading.keep(request.id, outbox, measured);
+                engine.trading.cache_measurement(request.id, outbox, measured);
                 quote
             })
         }

@@ -49,17 +49,17 @@ pub(super) async fn list(
     // The pending requests may have changed while balances were read.
     let view = engine.core.view();
     let moment = engine.core.now();
-    let places = device_status::places(engine, &view);
+    let places = device_status::queue_statuses(engine, &view);
     let described = |request: &Arc<Request>| {
         let place = places.get(&request.id);
         let mut card = context.card(&view.state, request, &moment);
         if let (Some(card), Some(place)) = (&mut card, place) {
             let emulator = device_status::emulator(engine);
-            card.device = device_card::of(&view.state, request, place, emulator).map(Box::new);
+            card.device = device_card::device_card_of(&view.state, request, place, emulator).map(Box::new);
         }
         let mut answer = describe::request(request, card.map(Card::with_short_urls), &moment);
         if let Some(place) = place {
-            describe::at_device(&mut answer, &view.state, request, &place.label, &moment);
+            describe::describe_at_device(&mut answer, &view.state, request, &place.label, &moment);
         }
         answer
     };
@@ -177,7 +177,7 @@ pub(super) async fn approve(
         }
         (false, _other) => DecidedStatus::Executing,
     };
-    Ok(decided(&card, status))
+    Ok(decided_answer(&card, status))
 }
 
 /// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.
@@ -193,7 +193,7 @@ async fn confirm(
             Some(given) => given,
             None if interactive && !agreed => {
                 let text =
-                    dialogue.typed_amount(card_text::lines(card), &card.usd.to_string()).await?;
+                    dialogue.ask_amount(card_text::lines(card), &card.usd.to_string()).await?;
                 Usd::parse(text.trim()).map_err(|error| {
                     Fault::because(Code::Declined, format!("Nothing was done: {error}."))
                 })?
@@ -247,10 +247,10 @@ pub(super) async fn deny(
     let reason = Some(reason).filter(|reason| !reason.is_empty());
     let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
     act(engine, denied).await.map_err(|fault| explain_end(engine, request.id, fault))?;
-    Ok(decided(&card, DecidedStatus::Denied))
+    Ok(decided_answer(&card, DecidedStatus::Denied))
 }
 
-fn decided(card: &Card, status: DecidedStatus) -> Done {
+fn decided_answer(card: &Card, status: DecidedStatus) -> Done {
     Answer::Decided(DecidedAnswer {
         id: card.id.to_string(),
         lane: card.terms.lane,
@@ -284,7 +284,7 @@ fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     }
     match engine.core.reader().request(id).ok().flatten() {
         Some(Request { status: Status::Expired { .. }, .. }) => Fault::new(Code::RequestExpired),
-        Some(request) => match ending(&request.status) {
+        Some(request) => match ending_text(&request.status) {
             Some(ending) => Fault::because(
                 Code::AlreadyDecided,
                 format!("{} was {ending}.", request.id.short()),
@@ -296,11 +296,11 @@ fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
 }
 
 /// Describes how a request ended, with its decider and time; `None` if it is held or expired.
-fn ending(status: &Status) -> Option<String> {
+fn ending_text(status: &Status) -> Option<String> {
     Some(match status {
-        Status::Authorized { by, at, .. } => allowed(*by, *at),
+        Status::Authorized { by, at, .. } => allowed_text(*by, *at),
         Status::Executing(execution) | Status::Ended(execution) => {
-            allowed(execution.by, execution.at)
+            allowed_text(execution.by, execution.at)
         }
         Status::Denied { by, at, reason, .. } => {
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
@@ -311,7 +311,7 @@ fn ending(status: &Status) -> Option<String> {
             format!("refused at {}: {}", text::utc(*at), why.trim_end_matches('.'))
         }
         Status::AwaitingDevice(turn) => {
-            format!("{}, and waits for its Ledger", allowed(turn.by, turn.at))
+            format!("{}, and waits for its Ledger", allowed_text(turn.by, turn.at))
         }
         Status::NotSigned { end, at, .. } => {
             let why = end.sentence().trim_end_matches('.');
@@ -321,7 +321,7 @@ fn ending(status: &Status) -> Option<String> {
     })
 }
 
-fn allowed(by: Approver, at: Utc) -> String {
+fn allowed_text(by: Approver, at: Utc) -> String {
     match by {
         Approver::Operator(client) => format!("approved by {client} at {}", text::utc(at)),
         Approver::Policy => format!("allowed by the policy at {}", text::utc(at)),
@@ -369,17 +369,17 @@ fn find(
             let named = prefix.parse::<RequestId>().ok();
             Err(match (named, found.as_slice()) {
                 (None, []) => unknown,
-                (None, [_, _, ..]) => ambiguous(found.iter().map(|request| request.id)),
+                (None, [_, _, ..]) => ambiguous_prefix(found.iter().map(|request| request.id)),
                 (Some(id), _) => explain_end(engine, id, unknown),
                 (None, [only]) => explain_end(engine, only.id, unknown),
             })
         }
-        several => Err(ambiguous(several.iter().map(|request| request.id))),
+        several => Err(ambiguous_prefix(several.iter().map(|request| request.id))),
     }
 }
 
 /// Returns the error for an id prefix that fits the requests with these ids.
-fn ambiguous(ids: impl Iterator<Item = RequestId>) -> Fault {
+fn ambiguous_prefix(ids: impl Iterator<Item = RequestId>) -> Fault {
     let ids: Vec<String> = ids.map(|id| id.short()).collect();
     let ids = ids.join(", ");
     Fault::because(

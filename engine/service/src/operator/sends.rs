@@ -27,7 +27,7 @@ use bursar_submit::{ChainState, Fees, Input, Outcome, Quote, Submission, raised_
 
 use super::device_status;
 use super::dialogue::Dialogue;
-use super::support::{Done, act, needs_trust};
+use super::support::{Done, act, require_trusted_journal};
 use crate::context::EngineContext;
 
 /// How long a command waits for its transaction, in milliseconds of the engine's clock.
@@ -41,9 +41,9 @@ pub(super) async fn send(
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    needs_trust(engine)?;
+    require_trusted_journal(engine)?;
     if let Some(id) = &order.faster {
-        return faster(engine, id, order, dialogue).await;
+        return send_faster(engine, id, order, dialogue).await;
     }
     let (send, card) = plan::plan(engine, order, dialogue.client()).await?;
     confirm(&engine.core.view().state, &send, &card, order, dialogue).await?;
@@ -56,7 +56,7 @@ pub(super) async fn send(
 }
 
 /// Signs an open send again at a higher price.
-async fn faster(
+async fn send_faster(
     engine: &Arc<EngineContext>,
     id: &str,
     order: &SendOrder,
@@ -64,7 +64,7 @@ async fn faster(
 ) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
     let quote = quote(engine, &record).await?;
-    let (fees, most) = after_raise(&engine.core.view().state, &record, &quote)?;
+    let (fees, most) = offer_after_raise(&engine.core.view().state, &record, &quote)?;
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     match (agreed, dialogue.asking() == Asking::Interactive) {
         (true, _) => {}
@@ -88,7 +88,7 @@ async fn faster(
 }
 
 /// Returns the higher offer of a send, and the maximum cost of its gas as text.
-fn after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<(Fees, String), Fault> {
+fn offer_after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<(Fees, String), Fault> {
     let nothing = || {
         let why = "This send cannot offer a higher gas price: it is not signed yet, it has ended, or it offers the most that Bursar allows.";
         Fault::because(Code::BadInput, why)
@@ -154,7 +154,7 @@ async fn confirm(
     let amount = send.amount.plain();
     let given = match &order.confirm {
         Some(given) => given.clone(),
-        None if interactive => dialogue.typed_amount(card.lines(), &amount).await?,
+        None if interactive => dialogue.ask_amount(card.lines(), &amount).await?,
         None => {
             let message = format!("You must type this amount: add --confirm {amount}.");
             return Err(Fault::because(Code::ConfirmationNeeded, message));
@@ -268,7 +268,7 @@ fn code_of(outcome: &Outcome, was_refused_on_device: bool) -> Option<Code> {
 /// Describes a send, and what its device waits for.
 pub(super) fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswer {
     let mut answer = describe::send(&engine.core.view().state, record);
-    match device_status::of_send(engine, record.send.submission()) {
+    match device_status::send_wait_text(engine, record.send.submission()) {
         Some(state) if record.ended.is_none() && answer.status != SendStatus::Included => {
             answer.told = state;
         }
@@ -278,7 +278,7 @@ pub(super) fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswe
             answer.told = "refused on the Ledger: nothing was sent".to_owned();
         }
         None if is_behind_another(&engine.core.view().state, record) => {
-            answer.told = device_status::of_later_send();
+            answer.told = device_status::later_send_text();
         }
         // The wallet does not raise the gas price of such a send automatically.
         _signed if is_left_alone(&engine.core.view().state, record) => {

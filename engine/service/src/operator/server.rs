@@ -16,7 +16,7 @@ use super::config;
 use super::dialogue::Dialogue;
 use super::support::lookup;
 use super::support::password::prove_operator;
-use super::support::{Done, act, describe, needs_trust};
+use super::support::{Done, act, describe, require_trusted_journal};
 use super::wallet::open::reissue;
 use super::{device_status, requests};
 use crate::context::EngineContext;
@@ -62,7 +62,7 @@ async fn lan_warnings(engine: &Arc<EngineContext>, answer: &ServerAnswer) -> Vec
 /// Starts the agent server. Restarts a running one if its exposure changes, because bound sockets cannot change.
 async fn start(engine: &Arc<EngineContext>, allow_lan: bool) -> Result<(), Fault> {
     if allow_lan {
-        needs_trust(engine)?;
+        require_trusted_journal(engine)?;
         if !engine.vault.is_unlocked() {
             return Err(Fault::new(Code::WalletLocked));
         }
@@ -123,7 +123,7 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         server: describe::server(engine).await,
         agents: view.state.agents.len(),
         requests: requests::pending(&view.state, &engine.core.now()).len(),
-        executing: describe::executing(&view.state, &device_status::labels(engine, &view)),
+        executing: describe::executing_answers(&view.state, &device_status::labels(engine, &view)),
         device: device_status::answer(engine),
         ledger_emulator: device_status::emulator(engine),
         consoles: Arc::strong_count(&engine.consoles).saturating_sub(1),
@@ -135,7 +135,7 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         failed: view.failure.clone(),
         disk_full: engine.disk_room.is_short(),
         start_unlock: engine.start_unlock.clone(),
-        unattended: describe::unattended(engine),
+        unattended: describe::unattended_answer(engine),
         data: engine.folder.path().display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })

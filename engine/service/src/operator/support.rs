@@ -54,7 +54,7 @@ pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fau
 /// Fails with `JOURNAL_UNTRUSTED` if the journal does not match the wallet.
 ///
 /// An older journal does not name the newer seeds and agents, so a change of the wallet file could overwrite them.
-pub(crate) fn needs_trust(engine: &EngineContext) -> Result<(), Fault> {
+pub(crate) fn require_trusted_journal(engine: &EngineContext) -> Result<(), Fault> {
     match &engine.core.view().untrusted_reason {
         None => Ok(()),
         Some(_why) => Err(Fault::new(Code::JournalUntrusted)),

@@ -24,7 +24,7 @@ use super::dialogue::Dialogue;
 use super::support::confirm::type_name;
 use super::support::lookup::no_wallet;
 use super::support::password::{new_password, next_attempt, password, prove_operator};
-use super::support::{Done, act, describe, needs_trust, rehearse};
+use super::support::{Done, act, describe, require_trusted_journal, rehearse};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 
@@ -145,8 +145,8 @@ async fn recover(
     };
     let message = format!(
         "Recovered from the wallet file: {} and {}. {next} The agents' allowances of today count as spent.",
-        counted(found.seeds.len(), "seed"),
-        counted(found.agents.len(), "agent")
+        count_text(found.seeds.len(), "seed"),
+        count_text(found.agents.len(), "agent")
     );
     act(engine, Action::RecoverWallet(Box::new(found))).await?;
     Ok(vec![Warning { code: "RECOVERED".to_owned(), message }])
@@ -165,15 +165,15 @@ async fn delete(
     let lost = engine.vault.file_names().is_empty();
     if !lost {
         prove_operator(engine, dialogue).await?;
-        needs_trust(engine)?;
+        require_trusted_journal(engine)?;
     }
     // Check the deletion before the operator has to type the name.
     rehearse(engine, Action::DeleteWallet { is_file_gone: lost })?;
     let mut lines = vec![format!(
         "wallet {}: {} and {}",
         known.name,
-        counted(known.seeds.len(), "seed"),
-        counted(known.addresses.len(), "address")
+        count_text(known.seeds.len(), "seed"),
+        count_text(known.addresses.len(), "address")
     )];
     lines.extend(
         known
@@ -201,8 +201,8 @@ async fn delete(
         code: "JOURNAL_KEPT".to_owned(),
         message: format!(
             "The journal keeps the history, {} and {}. The agents are suspended. A new wallet in this folder needs `audit accept`.",
-            counted(state.agents.len(), "agent"),
-            counted(state.policies.len(), "policy")
+            count_text(state.agents.len(), "agent"),
+            count_text(state.policies.len(), "policy")
         ),
     }];
     if let Err(fault) = removed
@@ -215,7 +215,7 @@ async fn delete(
     Ok(Done { answer, warnings, secret: None })
 }
 
-fn counted(number: usize, what: &str) -> String {
+fn count_text(number: usize, what: &str) -> String {
     match (number, what) {
         (1, what) => format!("1 {what}"),
         (number, "policy") => format!("{number} policies"),
@@ -241,7 +241,7 @@ async fn change_password(
     prove_operator(engine, dialogue).await?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
-    needs_trust(engine)?;
+    require_trusted_journal(engine)?;
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.change_password(&given)).await??;
     // The new password is in effect from here on, so no error may suggest that the change failed.

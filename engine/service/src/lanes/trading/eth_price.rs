@@ -33,15 +33,15 @@ pub(super) struct EthPrice {
     clock: Arc<dyn Clock>,
     // A lock instead of an owning task. It is held during the API request, for at most WAIT_MS, so that concurrent
     // measurements share one answer.
-    answers: Mutex<Answers>,
+    answers: Mutex<CachedPrices>,
 }
 
 /// The latest answers of the API. Times are by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
 #[derive(Debug, Default)]
-struct Answers {
+struct CachedPrices {
     price: Option<Reading>,
     /// When the API last gave no price.
-    failed_ms: Option<u64>,
+    failed_at_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ struct Reading {
     price: Usd,
     at_ms: u64,
     /// Whether the price differs from the previous one by at most 20 %, or is the first price.
-    steady: bool,
+    is_steady: bool,
 }
 
 /// The API's price for one measurement; `None` if it is unknown.
@@ -73,7 +73,7 @@ impl ApiPrice {
         match feed {
             FeedPrice::Missing => Some(api),
             FeedPrice::Unknown => None,
-            FeedPrice::Price(feed) => (!differ(api, feed, 3)).then(|| api.max(feed)),
+            FeedPrice::Price(feed) => (!differ_by_more(api, feed, 3)).then(|| api.max(feed)),
         }
     }
 }
@@ -86,7 +86,7 @@ impl EthPrice {
     /// Returns the API's price, and queries the API if the cached price is too old.
     ///
     /// A measurement calls this once, while it reads the market.
-    pub(super) async fn of_api(&self) -> ApiPrice {
+    pub(super) async fn api_price(&self) -> ApiPrice {
         let until_ms = self.clock.mono_ms().saturating_add(WAIT_MS);
         // cancel-safe: a dropped call to the API has changed nothing.
         let price = tokio::select! {
@@ -104,22 +104,22 @@ impl EthPrice {
         if let Some(known) = answers.price.filter(|known| is_recent(known.at_ms, PRICE_MS)) {
             return known.usable();
         }
-        if answers.failed_ms.is_some_and(|at_ms| is_recent(at_ms, FAILURE_MS)) {
+        if answers.failed_at_ms.is_some_and(|at_ms| is_recent(at_ms, FAILURE_MS)) {
             return None;
         }
         let api = self.api.get()?;
-        let Some(price) = self.ask(&*api, until_ms).await else {
-            answers.failed_ms = Some(self.clock.now().age_clock_ms());
+        let Some(price) = self.query(&*api, until_ms).await else {
+            answers.failed_at_ms = Some(self.clock.now().age_clock_ms());
             return None;
         };
-        let steady = answers.price.is_none_or(|older| !differ(price, older.price, 20));
-        let reading = Reading { price, at_ms: now_ms, steady };
-        *answers = Answers { price: Some(reading), failed_ms: None };
+        let steady = answers.price.is_none_or(|older| !differ_by_more(price, older.price, 20));
+        let reading = Reading { price, at_ms: now_ms, is_steady: steady };
+        *answers = CachedPrices { price: Some(reading), failed_at_ms: None };
         reading.usable()
     }
 
     /// Queries the API, and gives up at `until_ms` on our monotonic clock.
-    async fn ask(&self, api: &dyn Prices, until_ms: u64) -> Option<Usd> {
+    async fn query(&self, api: &dyn Prices, until_ms: u64) -> Option<Usd> {
         // cancel-safe: a call to the API changes nothing.
         tokio::select! {
             biased;
@@ -131,12 +131,12 @@ impl EthPrice {
 
 impl Reading {
     fn usable(self) -> Option<Usd> {
-        (self.steady && PLAUSIBLE_PRICES.contains(&self.price)).then_some(self.price)
+        (self.is_steady && PLAUSIBLE_PRICES.contains(&self.price)).then_some(self.price)
     }
 }
 
 /// Returns whether two prices differ by more than `percent` of the higher one.
-fn differ(one: Usd, other: Usd, percent: u128) -> bool {
+fn differ_by_more(one: Usd, other: Usd, percent: u128) -> bool {
     let apart = u128::from(one.0.abs_diff(other.0));
     apart.saturating_mul(100) > u128::from(one.0.max(other.0)).saturating_mul(percent)
 }
@@ -175,13 +175,13 @@ mod tests {
     /// An API whose price rises by a dollar with each question. While it hangs, it never answers.
     #[derive(Debug, Default)]
     struct RisingPrices {
-        asked: AtomicU32,
+        query_count: AtomicU32,
         hangs: AtomicBool,
     }
 
     impl Prices for RisingPrices {
         fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>> {
-            let asked = self.asked.fetch_add(1, Ordering::SeqCst);
+            let asked = self.query_count.fetch_add(1, Ordering::SeqCst);
             let hangs = self.hangs.load(Ordering::SeqCst);
             Box::pin(async move {
                 if hangs { pending().await } else { Ok(Usd::dollars(3_000 + asked)) }
@@ -204,7 +204,7 @@ mod tests {
         }
 
         async fn read(&self) -> Option<Usd> {
-            self.price.of_api().await.with_feed(FeedPrice::Missing)
+            self.price.api_price().await.with_feed(FeedPrice::Missing)
         }
 
         /// Reads the price while the clock advances by the longest wait for the API.
@@ -218,8 +218,8 @@ mod tests {
             price
         }
 
-        fn asked(&self) -> u32 {
-            self.api.asked.load(Ordering::SeqCst)
+        fn query_count(&self) -> u32 {
+            self.api.query_count.load(Ordering::SeqCst)
         }
     }
 
@@ -271,9 +271,9 @@ mod tests {
             assert_eq!(world.read_in_time().await, None);
             // These reads return without waiting for the API: the clock stands still, so a wait would never end.
             world.clock.advance(FAILURE_MS - 1);
-            assert_eq!((world.read().await, world.read().await, world.asked()), (None, None, 1));
+            assert_eq!((world.read().await, world.read().await, world.query_count()), (None, None, 1));
             world.clock.advance(1);
-            assert_eq!((world.read_in_time().await, world.asked()), (None, 2));
+            assert_eq!((world.read_in_time().await, world.query_count()), (None, 2));
             world.api.hangs.store(false, Ordering::SeqCst);
             world.clock.advance(FAILURE_MS);
             assert_eq!(world.read().await, Some(Usd::dollars(3_002)));
@@ -287,7 +287,7 @@ mod tests {
         let (first, others) =
             (world.read_in_time(), futures::future::join(world.read(), world.read()));
         assert_eq!(futures::future::join(first, others).await, (None, (None, None)));
-        assert_eq!(world.asked(), 1);
+        assert_eq!(world.query_count(), 1);
         world.api.hangs.store(false, Ordering::SeqCst);
         world.clock.advance(FAILURE_MS);
         let both = futures::future::join(world.read(), world.read()).await;
@@ -311,8 +311,8 @@ mod tests {
         let world = World::new(clock());
         let (source, clock) = (PriceSource::default(), Arc::clone(&world.clock));
         let price = EthPrice::new(source.clone(), clock as _);
-        assert!(price.of_api().await.with_feed(FeedPrice::Missing).is_none());
+        assert!(price.api_price().await.with_feed(FeedPrice::Missing).is_none());
         source.set(Some(Arc::clone(&world.api) as _));
-        assert!(price.of_api().await.with_feed(FeedPrice::Missing).is_some());
+        assert!(price.api_price().await.with_feed(FeedPrice::Missing).is_some());
     }
 }

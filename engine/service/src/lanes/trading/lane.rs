@@ -14,7 +14,7 @@ use bursar_domain::{Refusal, Request};
 use bursar_submit::Outbox;
 
 use super::eth_price::EthPrice;
-use super::measured::{Committed, Measured};
+use super::measured::{PriorCommitments, Measured};
 use super::wiring::Wiring;
 use crate::lanes::measurement_cache::MeasurementCache;
 use crate::lanes::rehearsal::Simulators;
@@ -28,7 +28,7 @@ pub struct Trading {
     simulators: Simulators,
     // The chains whose contracts matched our table. A lock instead of an owning task: it is never held across an
     // await.
-    sound: Mutex<BTreeSet<ChainId>>,
+    verified_chains: Mutex<BTreeSet<ChainId>>,
     measurements: MeasurementCache<Measured>,
 }
 
@@ -40,7 +40,7 @@ impl Trading {
             ports: ports.clone(),
             eth_price,
             simulators: Simulators::default(),
-            sound: Mutex::default(),
+            verified_chains: Mutex::default(),
             measurements: MeasurementCache::default(),
         }
     }
@@ -48,7 +48,7 @@ impl Trading {
     /// Keeps the measurement of a request or an approval for the first step of its plan.
     ///
     /// `outbox` is the state of the paying address's outbox before the measurement.
-    pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
+    pub fn cache_measurement(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
         self.measurements.insert(id, outbox, measured);
     }
 
@@ -68,7 +68,7 @@ impl Trading {
         if let Some(measured) = self.measurements.take(request.id, execution, outbox, now_ms) {
             return Ok(measured);
         }
-        let committed = Committed { floor: execution.floor, execution: Some(execution), by_device };
+        let committed = PriorCommitments { floor: execution.floor, execution: Some(execution), by_device };
         self.measure(ask, request.from, committed).await
     }
 
@@ -86,13 +86,13 @@ impl Trading {
         let known = |sound: &Mutex<BTreeSet<ChainId>>| {
             sound.lock().unwrap_or_else(PoisonError::into_inner).contains(&network.chain)
         };
-        if known(&self.sound) {
+        if known(&self.verified_chains) {
             return Ok(Wiring::SOUND);
         }
         let read = Wiring::read(chain, network, exchange).await;
         let wiring = read.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
         if wiring.is_sound() {
-            self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert(network.chain);
+            self.verified_chains.lock().unwrap_or_else(PoisonError::into_inner).insert(network.chain);
         } else {
             tracing::warn!(network = network.title, ?wiring, "contracts are not as expected");
         }

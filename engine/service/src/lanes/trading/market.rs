@@ -43,7 +43,7 @@ pub(super) struct Market {
 
 impl Market {
     /// Drops the routes and the feed price that came from contracts that are not as expected.
-    pub(super) fn apply(&mut self, wiring: &Wiring) {
+    pub(super) fn drop_unexpected(&mut self, wiring: &Wiring) {
         self.routes.retain(|route| wiring.allows(&route.quote.venue));
         if wiring.feed.is_err() {
             self.feed = FeedPrice::Unknown;
@@ -74,7 +74,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
     let feed = batch.add_feed(spec.exchange);
     let stocks = StockReads::add(&mut batch, spec);
     let pool = PoolReads::add(&mut batch, spec)?;
-    let routes = Comparison::others(spec).run(chain, spec);
+    let routes = Comparison::of_other_routes(spec).run(chain, spec);
     let (answers, own, routes, fees) =
         futures::future::join4(batch.run(chain), own_quote(chain, spec), routes, chain.fee_facts())
             .await;
@@ -83,7 +83,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
     let block_time = answers.time(time)?;
     let feed = answers.feed_of(spec.exchange, feed, block_time);
     let quoted = match &pool {
-        Some(pool) => pool.quoted(spec, &answers, own)?,
+        Some(pool) => pool.read_quote(spec, &answers, own)?,
         None => PoolQuote { out: spec.amount_in.0, gas: 50_000, impact: Some(Bps(0)) },
     };
     Ok(Market {

@@ -10,7 +10,7 @@ use crate::lanes::measurement_cache::Measurement;
 
 /// The earlier commitments that a measurement of a trade must respect; a new request has none.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Committed<'a> {
+pub(super) struct PriorCommitments<'a> {
     /// The minimum output that was accepted earlier.
     pub(super) floor: Atoms,
     /// The running plan, with the steps that it has taken so far.
@@ -19,9 +19,9 @@ pub(super) struct Committed<'a> {
     pub(super) by_device: bool,
 }
 
-impl Committed<'_> {
+impl PriorCommitments<'_> {
     /// Returns how many seconds the plan has left for the person at a device; `None` if no person signs.
-    pub(super) fn person_s(&self, now: &Moment) -> Option<u64> {
+    pub(super) fn person_time_s(&self, now: &Moment) -> Option<u64> {
         let left = self.execution.map(|one| one.left_ms(now).div_euclid(1_000));
         self.by_device.then(|| left.unwrap_or(PLAN_S).min(PLAN_S))
     }

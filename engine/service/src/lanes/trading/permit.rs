@@ -12,7 +12,7 @@ use super::market::Market;
 use super::spec::Spec;
 
 /// The least time that a person must have to confirm a swap, including the margin of its prompt, in seconds.
-pub(super) const PERSON_LEAST_S: u64 = 25;
+pub(super) const PERSON_TIME_MIN_S: u64 = 25;
 
 /// How the router may take the input.
 #[derive(Debug, Clone)]
@@ -41,19 +41,19 @@ pub(super) struct SwapTerms {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     /// The latest deadline of a swap that is made now.
-    latest: u64,
+    latest_deadline: u64,
     /// When a new permit expires.
-    permit: u64,
+    permit_expiry: u64,
     /// A right that expires before this time is replaced.
-    least: u64,
+    earliest_expiry: u64,
 }
 
 impl Times {
     /// Returns the times of a swap that is made now.
     ///
-    /// `person_s` is the number of seconds that the plan has left for the person at a device. The person confirms the
+    /// `person_time_s` is the number of seconds that the plan has left for the person at a device. The person confirms the
     /// permit and then the swap, so a new permit is valid for the rest of the plan, and is used until less than
-    /// [`PERSON_LEAST_S`] remains.
+    /// [`PERSON_TIME_MIN_S`] remains.
     pub(super) fn of(
         market: &Market,
         ask: &TradeAsk,
@@ -67,24 +67,24 @@ impl Times {
         if let Some(plan_s) = person_s {
             let latest = until(DEVICE_SWAP_S);
             return Self {
-                latest,
-                permit: until(plan_s),
-                least: until(PERSON_LEAST_S).min(latest),
+                latest_deadline: latest,
+                permit_expiry: until(plan_s),
+                earliest_expiry: until(PERSON_TIME_MIN_S).min(latest),
             };
         }
         let latest = until(exchange.deadline_seconds);
         // A right must last for at least half of the time that a swap has.
         let half = market.block_time.saturating_add(exchange.deadline_seconds / 2);
-        Self { latest, permit: latest, least: half.min(latest) }
+        Self { latest_deadline: latest, permit_expiry: latest, earliest_expiry: half.min(latest) }
     }
 }
 
 /// Returns the router's right and the swap's deadline, which is not later than the right's expiry.
-pub(super) fn right(
+pub(super) fn router_right(
     spec: &Spec<'_>,
     market: &Market,
     execution: Option<&Execution>,
-    &Times { latest, permit: permit_until, least }: &Times,
+    &Times { latest_deadline: latest, permit_expiry: permit_until, earliest_expiry: least }: &Times,
 ) -> (RouterRight, u64) {
     let Some((allowance, token)) = market.permit2.zip(spec.token_in.address) else {
         return (RouterRight::NotNeeded, latest);

@@ -36,7 +36,7 @@ pub(super) struct Plan {
     /// The calls of the parts, decoded from their call data.
     pub(super) calls: Vec<Decoded>,
     /// Maximum price to offer for a unit of gas, in wei.
-    pub(super) ceiling: u128,
+    pub(super) gas_price_max: u128,
     /// The highest possible cost of all steps, in wei, without the value that they send.
     pub(super) cost: U256,
     /// The number of the newest block.
@@ -59,7 +59,7 @@ pub(super) async fn rehearse(
     let mut parts = parts(spec, market, terms)?;
     let reads = effects::reads(spec);
     let mut rehearsed = sender.rehearse(chain, simulator, &fees, &parts, reads.clone()).await?;
-    if let Some(reset) = reset(spec, market)
+    if let Some(reset) = reset_part(spec, market)
         && rehearsed.simulated.failure().is_some_and(|(at, _failed)| at == 0)
     {
         // Some tokens refuse to change an allowance that is not zero.
@@ -67,12 +67,12 @@ pub(super) async fn rehearse(
         rehearsed = sender.rehearse(chain, simulator, &fees, &parts, reads).await?;
     }
     if let Some((_at, failed)) = rehearsed.simulated.failure() {
-        let reason = text::quoted(&reason(&failed.data), 200);
+        let reason = text::quoted(&revert_reason(&failed.data), 200);
         let message = format!("The trade would fail: the contract reports {reason}.");
         return Err(Refusal::because(Code::WouldFail, message));
     }
     let shown = effects::check(spec, market, terms, &rehearsed.simulated)?;
-    let calls: Vec<Decoded> = parts.iter().map(|part| decoded(spec, part)).collect();
+    let calls: Vec<Decoded> = parts.iter().map(|part| decode_part(spec, part)).collect();
     // A call that the operator could not read is not executed without approval.
     let is_known = !calls.iter().any(|call| matches!(call, Decoded::Unknown { .. }));
     let effects = if is_known { shown.effects } else { Effects::Unproven };
@@ -80,7 +80,7 @@ pub(super) async fn rehearse(
     let ceiling = sender.gas_price_max(&fees);
     let cost = rehearsed.worst_cost(&parts, ceiling)?;
     let block = market.fees.block.unwrap_or(0);
-    Ok(Plan { parts, effects, received: shown.received, calls, ceiling, cost, block })
+    Ok(Plan { parts, effects, received: shown.received, calls, gas_price_max: ceiling, cost, block })
 }
 
 /// Returns the sender of the plan, with the chain state that the fees depend on.
@@ -95,14 +95,14 @@ pub(super) fn sender<'a>(spec: &'a Spec<'_>, market: &'a Market) -> Sender<'a> {
 }
 
 /// Decodes the call of a part. For a permit, this is the call that gives the same allowance.
-fn decoded(spec: &Spec<'_>, part: &Part) -> Decoded {
+fn decode_part(spec: &Spec<'_>, part: &Part) -> Decoded {
     let Call { to, value, data, gas_limit: _ } = part.call.clone();
     decode_call(spec.exchange, spec.owner, &swap::Call { to, value, data })
 }
 
 fn parts(spec: &Spec<'_>, market: &Market, terms: &SwapTerms) -> Result<Vec<Part>, Refusal> {
     let mut parts = Vec::with_capacity(4);
-    parts.extend(approval(spec, market));
+    parts.extend(approval_part(spec, market));
     if let RouterRight::Missing(permit) = &terms.right {
         parts.push(permit_part(spec, permit)?);
     }
@@ -113,7 +113,7 @@ fn parts(spec: &Spec<'_>, market: &Market, terms: &SwapTerms) -> Result<Vec<Part
 
 /// Returns the step that lets the venue's contract take exactly the input; `None` if the contract may take it
 /// already.
-fn approval(spec: &Spec<'_>, market: &Market) -> Option<Part> {
+fn approval_part(spec: &Spec<'_>, market: &Market) -> Option<Part> {
     let (token, spender) = (spec.token_in.address?, spec.spender()?);
     if market.allowance >= spec.amount_in.0 {
         return None;
@@ -124,7 +124,7 @@ fn approval(spec: &Spec<'_>, market: &Market) -> Option<Part> {
 
 /// Returns the step that sets an allowance to zero before it is changed; `None` if the allowance is zero or
 /// sufficient.
-fn reset(spec: &Spec<'_>, market: &Market) -> Option<Part> {
+fn reset_part(spec: &Spec<'_>, market: &Market) -> Option<Part> {
     if market.allowance.is_zero() || market.allowance >= spec.amount_in.0 {
         return None;
     }
@@ -190,7 +190,7 @@ fn unsendable(fault: &dyn std::error::Error) -> Refusal {
 }
 
 /// Returns the reason of a revert: a known error of the exchange's contracts, otherwise the standard revert reason.
-fn reason(data: &Bytes) -> String {
+fn revert_reason(data: &Bytes) -> String {
     let known = bursar_uniswap::errors::reason(data);
     if known.is_empty() { revert::reason(data) } else { known }
 }

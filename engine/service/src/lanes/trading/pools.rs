@@ -16,20 +16,20 @@ use super::reads::{Answers, Batch, unavailable};
 use super::spec::Spec;
 
 /// The input divided by each of these numbers is the input of a small quote.
-const DUST_PARTS: [u64; 3] = [100, 1_000, 10_000];
+const SMALL_QUOTE_DIVISORS: [u64; 3] = [100, 1_000, 10_000];
 
 /// The batch indexes of the answers about a venue's pools.
 pub(super) struct PoolReads {
     /// One for each pool, in the order of the swap.
     hops: Vec<HopReads>,
-    full: usize,
+    full_quote: usize,
     /// The input of each small quote, and the index of its answer.
-    dust: Vec<(U256, usize)>,
+    small_quotes: Vec<(U256, usize)>,
 }
 
 struct HopReads {
     /// The index of the factory's answer, and the pool that the answer must name; `None` for v4, which has no factory.
-    confirmed: Option<(usize, Address)>,
+    factory_answer: Option<(usize, Address)>,
     slot0: usize,
     liquidity: usize,
 }
@@ -46,7 +46,7 @@ impl PoolReads {
     /// Adds the reads of the venue's pools; `None` if the venue has no pools.
     pub(super) fn add(batch: &mut Batch, spec: &Spec<'_>) -> Result<Option<Self>, Refusal> {
         let amount = spec.amount_in.0;
-        let parts = DUST_PARTS.iter().filter_map(|part| amount.checked_div(U256::from(*part)));
+        let parts = SMALL_QUOTE_DIVISORS.iter().filter_map(|part| amount.checked_div(U256::from(*part)));
         let parts: Vec<U256> = parts.filter(|part| !part.is_zero()).collect();
         let hops = match spec.venue {
             Venue::Wrap | Venue::Unwrap => return Ok(None),
@@ -56,7 +56,7 @@ impl PoolReads {
                 let reads = |hop: &Hop<V3Pool, Address>| {
                     let pool = hop.pool.address(v3);
                     HopReads {
-                        confirmed: Some((batch.add(v3.factory, read::pool_call(&hop.pool)), pool)),
+                        factory_answer: Some((batch.add(v3.factory, read::pool_call(&hop.pool)), pool)),
                         slot0: batch.add(pool, read::v3_slot0_call()),
                         liquidity: batch.add(pool, read::v3_liquidity_call()),
                     }
@@ -66,7 +66,7 @@ impl PoolReads {
             Venue::V4 { pool, .. } => {
                 let view = spec.exchange.v4.state_view;
                 vec![HopReads {
-                    confirmed: None,
+                    factory_answer: None,
                     slot0: batch.add(view, read::v4_slot0_call(*pool)),
                     liquidity: batch.add(view, read::v4_liquidity_call(*pool)),
                 }]
@@ -75,7 +75,7 @@ impl PoolReads {
         let full = add_quote(batch, spec, amount)?;
         let dust = parts.into_iter().map(|part| Ok((part, add_quote(batch, spec, part)?)));
         let dust = dust.collect::<Result<_, Refusal>>()?;
-        Ok(Some(Self { hops, full, dust }))
+        Ok(Some(Self { hops, full_quote: full, small_quotes: dust }))
     }
 
     /// Reads the answers. `own` is the result of [`own_quote`]; a quote in it replaces the batch's quote for the whole
@@ -83,7 +83,7 @@ impl PoolReads {
     ///
     /// # Errors
     /// `NO_POOL`, `POOL_TOO_SMALL`, `QUOTE_FAILED`, or `CHAIN_UNAVAILABLE` for an invalid answer.
-    pub(super) fn quoted(
+    pub(super) fn read_quote(
         &self,
         spec: &Spec<'_>,
         answers: &Answers,
@@ -91,14 +91,14 @@ impl PoolReads {
     ) -> Result<PoolQuote, Refusal> {
         self.confirm(answers)?;
         let full = match own {
-            OwnQuote::Unneeded => decode_quote(spec, answers, self.full),
-            OwnQuote::Asked(quote) => quote,
+            OwnQuote::NotNeeded => decode_quote(spec, answers, self.full_quote),
+            OwnQuote::Quoted(quote) => quote,
         };
-        let full = full.map_err(|fault| refused(&fault))?;
-        let (ideal, fee) = self.by_price(spec, answers);
+        let full = full.map_err(|fault| quote_refusal(&fault))?;
+        let (ideal, fee) = self.output_at_price(spec, answers);
         let wanted = price::probe_amount(spec.amount_in.0, full.amount);
         // Take the smallest quote that rounding does not distort.
-        let dust = self.dust.iter().rev().find(|(part, _at)| wanted.is_some_and(|w| *part >= w));
+        let dust = self.small_quotes.iter().rev().find(|(part, _at)| wanted.is_some_and(|w| *part >= w));
         let dust = dust.and_then(|(part, at)| {
             let quote = decode_quote(spec, answers, *at).ok()?;
             Some(PriceProbe { amount_in: *part, amount_out: quote.amount })
@@ -122,7 +122,7 @@ impl PoolReads {
     fn confirm(&self, answers: &Answers) -> Result<(), Refusal> {
         let no_pool = || Refusal::new(Code::NoPool);
         for hop in &self.hops {
-            let exists = match hop.confirmed {
+            let exists = match hop.factory_answer {
                 Some((at, pool)) => {
                     let found = read::decode_pool(answers.bytes(at)?);
                     found.map_err(|_odd| unavailable())? == Some(pool)
@@ -145,7 +145,7 @@ impl PoolReads {
     }
 
     /// Returns the output at the pools' current prices, and the sum of the pools' fees.
-    fn by_price(&self, spec: &Spec<'_>, answers: &Answers) -> (Option<U256>, Option<u32>) {
+    fn output_at_price(&self, spec: &Spec<'_>, answers: &Answers) -> (Option<U256>, Option<u32>) {
         let of =
             |hop: &HopReads| answers.bytes(hop.slot0).ok().zip(answers.bytes(hop.liquidity).ok());
         let ideal = |prices: &[HopPrice]| price::ideal_out_of_path(prices, spec.amount_in.0);
@@ -181,8 +181,8 @@ impl PoolReads {
 /// A hook can see the caller, and in a batch the caller is another contract.
 pub(super) enum OwnQuote {
     /// The pool has no hook, so the quote of the batch holds.
-    Unneeded,
-    Asked(Result<Quote, QuoteFault>),
+    NotNeeded,
+    Quoted(Result<Quote, QuoteFault>),
 }
 
 /// Asks a pool with a hook for the quote of the whole input.
@@ -190,15 +190,15 @@ pub(super) enum OwnQuote {
 /// # Errors
 /// `CHAIN_UNAVAILABLE`, or `QUOTE_FAILED` if the quoter does not accept this amount.
 pub(super) async fn own_quote(chain: &dyn Chain, spec: &Spec<'_>) -> Result<OwnQuote, Refusal> {
-    let Venue::V4 { hooks, .. } = spec.venue else { return Ok(OwnQuote::Unneeded) };
+    let Venue::V4 { hooks, .. } = spec.venue else { return Ok(OwnQuote::NotNeeded) };
     let Some((_pool, path)) = spec.v4_path().filter(|_any| *hooks != Address::ZERO) else {
-        return Ok(OwnQuote::Unneeded);
+        return Ok(OwnQuote::NotNeeded);
     };
-    let data = quote::v4_exact_input_call(&path, spec.amount_in.0).map_err(|fault| refused(&fault));
+    let data = quote::v4_exact_input_call(&path, spec.amount_in.0).map_err(|fault| quote_refusal(&fault));
     let call = Call { to: spec.exchange.v4.quoter, value: U256::ZERO, data: data?, gas_limit: 0 };
     match chain.call_as(spec.owner, call, None).await {
-        Ok(answer) => Ok(OwnQuote::Asked(quote::decode_v4(&answer))),
-        Err(ChainFault::Reverted { data }) => Ok(OwnQuote::Asked(Err(quote::decode_revert(&data)))),
+        Ok(answer) => Ok(OwnQuote::Quoted(quote::decode_v4(&answer))),
+        Err(ChainFault::Reverted { data }) => Ok(OwnQuote::Quoted(Err(quote::decode_revert(&data)))),
         Err(_fault) => Err(unavailable()),
     }
 }
@@ -217,7 +217,7 @@ pub(super) fn add_quote(
         return Ok(batch.add(quoter, quote::v3_exact_input_call(&path, amount)));
     }
     let (_pool, path) = spec.v4_path().ok_or_else(|| Refusal::new(Code::NoPool))?;
-    let data = quote::v4_exact_input_call(&path, amount).map_err(|fault| refused(&fault))?;
+    let data = quote::v4_exact_input_call(&path, amount).map_err(|fault| quote_refusal(&fault))?;
     Ok(batch.add(spec.exchange.v4.quoter, data))
 }
 
@@ -238,7 +238,7 @@ pub(super) fn decode_quote(
     }
 }
 
-fn refused(fault: &QuoteFault) -> Refusal {
+fn quote_refusal(fault: &QuoteFault) -> Refusal {
     match fault {
         QuoteFault::InsufficientLiquidity => Refusal::new(Code::PoolTooSmall),
         QuoteFault::Reverted(reason) => Refusal::because(
@@ -287,7 +287,7 @@ mod tests {
         let mut answers = vec![reverted; batch.len()];
         answers[reads.hops[0].slot0] = Ok(words(&slot0));
         answers[reads.hops[0].liquidity] = Ok(words(&[U256::ZERO]));
-        let quoted = reads.quoted(&spec, &Answers(answers), OwnQuote::Unneeded);
+        let quoted = reads.read_quote(&spec, &Answers(answers), OwnQuote::NotNeeded);
         let Err(refusal) = quoted else { panic!("a quote") };
         refusal.code
     }

@@ -16,7 +16,7 @@ use super::eth_price;
 use super::input::{PoolInput, TradeInput};
 use super::lane::Trading;
 use super::market::{self, Market};
-use super::measured::{Committed, Measured};
+use super::measured::{PriorCommitments, Measured};
 use super::permit::{self, SwapTerms, Times};
 use super::plan;
 use super::routes::{self, Comparison, Route};
@@ -81,7 +81,7 @@ impl Trading {
         };
         let measured = match self.choose_venue(&*chain, &mut ask, owner, input).await {
             Ok(()) => {
-                let committed = Committed { by_device, ..Committed::default() };
+                let committed = PriorCommitments { by_device, ..PriorCommitments::default() };
                 self.measure(&ask, owner, committed).await
             }
             Err(refusal) => Err(refusal),
@@ -120,7 +120,7 @@ impl Trading {
         &self,
         ask: &TradeAsk,
         owner: Address,
-        committed: Committed<'_>,
+        committed: PriorCommitments<'_>,
     ) -> Result<Measured, Refusal> {
         let at_ms = self.ports.clock.now().age_clock_ms();
         let network = networks::by_chain(ask.chain).ok_or_else(|| Refusal::new(Code::NoPool))?;
@@ -129,10 +129,10 @@ impl Trading {
         let spec = spec_of(ask, owner, network, exchange);
         let wiring = self.wiring(&*chain, network, exchange).await?;
         wiring.require(spec.venue)?;
-        let read = futures::future::join(market::measure(&*chain, &spec), self.eth_price.of_api());
+        let read = futures::future::join(market::measure(&*chain, &spec), self.eth_price.api_price());
         let (market, eth_price) = read.await;
         let mut market = market?;
-        market.apply(&wiring);
+        market.drop_unexpected(&wiring);
         check_early(ask, &spec, &market)?;
         let eth = eth_price.with_feed(market.feed);
         let mut quote = quote_of(&spec, &market, eth, self.ports.clock.utc());
@@ -140,9 +140,9 @@ impl Trading {
         if quote.out.0 < floor.0 {
             return Err(Refusal::new(Code::PriceMoved));
         }
-        let person_s = committed.person_s(&self.ports.clock.now());
+        let person_s = committed.person_time_s(&self.ports.clock.now());
         let times = Times::of(&market, ask, exchange, person_s);
-        let (right, deadline) = permit::right(&spec, &market, committed.execution, &times);
+        let (right, deadline) = permit::router_right(&spec, &market, committed.execution, &times);
         let terms = SwapTerms { floor, deadline, right };
         let simulator = self.simulator(ask.chain);
         let plan = plan::rehearse(&*chain, &simulator, &spec, &market, &terms).await?;
@@ -165,10 +165,10 @@ impl Trading {
         let spec = spec_of(ask, owner, input.network, input.exchange);
         let wiring = self.wiring(chain, input.network, input.exchange).await?;
         let (mut found, feeds, facts, eth_price) = futures::future::join4(
-            Comparison::all(&spec).run(chain, &spec),
+            Comparison::of_all_routes(&spec).run(chain, &spec),
             routes::feeds(chain, &spec),
             chain.fee_facts(),
-            self.eth_price.of_api(),
+            self.eth_price.api_price(),
         )
         .await;
         found.retain(|route| wiring.allows(&route.quote.venue));
@@ -198,7 +198,7 @@ impl Trading {
         let chain = self.chain(network)?;
         let spec = spec_of(ask, owner, network, exchange);
         let wiring = self.wiring(&*chain, network, exchange).await?;
-        let found = Comparison::all(&spec).run(&*chain, &spec).await;
+        let found = Comparison::of_all_routes(&spec).run(&*chain, &spec).await;
         let mut routes: Vec<RouteQuote> = found.into_iter().map(|route| route.quote).collect();
         routes.retain(|route| wiring.allows(&route.venue));
         routes.sort_by_key(|route| std::cmp::Reverse(route.out));
@@ -215,7 +215,7 @@ impl Trading {
         owner: Address,
         by_device: bool,
     ) -> Result<Measured, Refusal> {
-        let committed = Committed { floor: ask.floor(&ask.quote), execution: None, by_device };
+        let committed = PriorCommitments { floor: ask.floor(&ask.quote), execution: None, by_device };
         self.measure(ask, owner, committed).await
     }
 

@@ -74,12 +74,12 @@ pub(super) fn candidates(
 
 impl Comparison {
     /// Prepares the quotes of all routes of a trade except its own.
-    pub(super) fn others(spec: &Spec<'_>) -> Self {
+    pub(super) fn of_other_routes(spec: &Spec<'_>) -> Self {
         Self::of(spec, |venue| venue != spec.venue)
     }
 
     /// Prepares the quotes of all routes of a trade.
-    pub(super) fn all(spec: &Spec<'_>) -> Self {
+    pub(super) fn of_all_routes(spec: &Spec<'_>) -> Self {
         Self::of(spec, |_any| true)
     }
 

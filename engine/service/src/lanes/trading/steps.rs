@@ -15,7 +15,7 @@ use bursar_uniswap::{Flow, fill};
 use super::effects::fill_log;
 use super::lane::Trading;
 use super::measured::Measured;
-use super::permit::PERSON_LEAST_S;
+use super::permit::PERSON_TIME_MIN_S;
 use super::propose::spec_of;
 use super::spec::Spec;
 use crate::lanes::batch::chain_unavailable;
@@ -40,9 +40,9 @@ impl Trading {
         let is_swap = part.kind == PartKind::Step(StepPurpose::Swap);
         let until = match (by_device, is_swap) {
             (true, _any) => {
-                let ends = person_until(&quote, deadline).min(execution.until.utc);
+                let ends = person_deadline(&quote, deadline).min(execution.until.utc);
                 let left_s = ends.since_ms(self.ports.clock.utc()).div_euclid(1_000);
-                if u64::try_from(left_s).unwrap_or(0) < PERSON_LEAST_S {
+                if u64::try_from(left_s).unwrap_or(0) < PERSON_TIME_MIN_S {
                     return Err(WaitEnd::TooLate.refusal());
                 }
                 if is_swap { ends } else { execution.until.utc }
@@ -50,7 +50,7 @@ impl Trading {
             (false, true) => self.swap_until(trade, execution),
             (false, false) => execution.until.utc,
         };
-        Ok(Some(NextStep { part, gas_price_max: plan.ceiling, until, quote: quote.into() }))
+        Ok(Some(NextStep { part, gas_price_max: plan.gas_price_max, until, quote: quote.into() }))
     }
 
     /// Returns the time, by our clock, until which a swap may be broadcast. It approximates the swap's deadline on
@@ -66,7 +66,7 @@ impl Trading {
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
-    pub(in crate::lanes) async fn filled(
+    pub(in crate::lanes) async fn receipt_amounts(
         &self,
         trade: &TradeAsk,
         owner: Address,
@@ -98,7 +98,7 @@ pub(in crate::lanes) struct ReceiptAmounts {
 
 /// Converts the deadline of a measured swap to our clock. The agent's deadline or the expiry of the router's right may
 /// have made it earlier than usual.
-fn person_until(quote: &TradeQuote, deadline: u64) -> Utc {
+fn person_deadline(quote: &TradeQuote, deadline: u64) -> Utc {
     let seconds = deadline.saturating_sub(quote.block_time);
     quote.at.plus_ms(i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0))
 }

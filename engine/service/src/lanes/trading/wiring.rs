@@ -13,7 +13,7 @@ use bursar_domain::trades::Venue;
 use bursar_uniswap::{permit, read};
 
 /// Gas limit of one `Question`.
-const QUESTION_GAS: u64 = 200_000;
+const CALL_GAS: u64 = 200_000;
 
 /// Whether the contracts of an exchange are configured as expected.
 ///
@@ -74,9 +74,9 @@ impl Wiring {
             if !(one.is_expected)(answer, network, exchange) {
                 for part in one.parts {
                     let slot = match part {
-                        Part::V3 => &mut wiring.v3,
-                        Part::V4 => &mut wiring.v4,
-                        Part::Feed => &mut wiring.feed,
+                        ExchangePart::V3 => &mut wiring.v3,
+                        ExchangePart::V4 => &mut wiring.v4,
+                        ExchangePart::Feed => &mut wiring.feed,
                     };
                     *slot = slot.and(Err(UnexpectedContract(one.name)));
                 }
@@ -118,7 +118,7 @@ impl Wiring {
 
 /// The parts of an exchange that depend on a contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum ExchangePart {
     V3,
     V4,
     Feed,
@@ -127,7 +127,7 @@ enum Part {
 /// A read with the answer that our table implies.
 struct WiringCheck {
     name: &'static str,
-    parts: &'static [Part],
+    parts: &'static [ExchangePart],
     question: Question,
     is_expected: fn(&Bytes, &Network, &Exchange) -> bool,
 }
@@ -144,18 +144,18 @@ impl WiringCheck {
         let call = |name, parts, to, data, is_expected| Self {
             name,
             parts,
-            question: Question::Call { from: Address::ZERO, to, data, gas: QUESTION_GAS },
+            question: Question::Call { from: Address::ZERO, to, data, gas: CALL_GAS },
             is_expected,
         };
-        let both: &[Part] = &[Part::V3, Part::V4];
+        let both: &[ExchangePart] = &[ExchangePart::V3, ExchangePart::V4];
         let mut asked = vec![
             code("WETH", both, exchange.wrapped_native),
-            code("UniswapV3Factory", &[Part::V3], v3.factory),
-            code("PoolManager", &[Part::V4], v4.pool_manager),
-            code("UniversalRouter", &[Part::V4], v4.router),
+            code("UniswapV3Factory", &[ExchangePart::V3], v3.factory),
+            code("PoolManager", &[ExchangePart::V4], v4.pool_manager),
+            code("UniversalRouter", &[ExchangePart::V4], v4.router),
             call(
                 "Permit2",
-                &[Part::V4],
+                &[ExchangePart::V4],
                 exchange.permit2,
                 read::domain_separator_call(),
                 is_domain_of_permit2,
@@ -164,14 +164,14 @@ impl WiringCheck {
         for (name, to) in [("SwapRouter02", v3.router), ("QuoterV2", v3.quoter)] {
             asked.push(call(
                 name,
-                &[Part::V3],
+                &[ExchangePart::V3],
                 to,
                 read::router_factory_call(),
                 |answer, _network, exchange| is_address(answer, exchange.v3.factory),
             ));
             asked.push(call(
                 name,
-                &[Part::V3],
+                &[ExchangePart::V3],
                 to,
                 read::router_wrapped_native_call(),
                 |answer, _network, exchange| is_address(answer, exchange.wrapped_native),
@@ -180,7 +180,7 @@ impl WiringCheck {
         for (name, to) in [("StateView", v4.state_view), ("V4Quoter", v4.quoter)] {
             asked.push(call(
                 name,
-                &[Part::V4],
+                &[ExchangePart::V4],
                 to,
                 read::pool_manager_call(),
                 |answer, _network, exchange| is_address(answer, exchange.v4.pool_manager),
@@ -189,7 +189,7 @@ impl WiringCheck {
         asked.extend(exchange.native_feed.map(|feed| {
             call(
                 "price feed",
-                &[Part::Feed],
+                &[ExchangePart::Feed],
                 feed.address,
                 read::feed_decimals_call(),
                 is_feed_or_empty,
@@ -221,7 +221,7 @@ mod tests {
     use bursar_core::networks::{NETWORKS, by_id_name_or_title};
 
     /// The answers of the expected contracts, in the order of the questions.
-    fn right(network: &Network, exchange: &Exchange) -> Vec<Bytes> {
+    fn expected_answers(network: &Network, exchange: &Exchange) -> Vec<Bytes> {
         let word = |address: Address| Bytes::copy_from_slice(address.into_word().as_slice());
         let code = Bytes::from_static(&[0x60]);
         let (factory, wrapped) = (word(exchange.v3.factory), word(exchange.wrapped_native));
@@ -243,7 +243,7 @@ mod tests {
         for network in NETWORKS {
             let Some(exchange) = network.exchange else { continue };
             let asked = WiringCheck::of(exchange);
-            let right = right(network, exchange);
+            let right = expected_answers(network, exchange);
             assert_eq!(asked.len(), right.len());
             let judge = |answers: &[Bytes]| Wiring::judge(network, exchange, &asked, answers);
             assert_eq!(judge(&right), Wiring::SOUND);
@@ -255,11 +255,11 @@ mod tests {
                 let found = judge(&answers);
                 let closed = Err(UnexpectedContract(one.name));
                 let expect = |part: bool| if part { closed } else { Ok(()) };
-                let has = |wanted: Part| one.parts.contains(&wanted);
+                let has = |wanted: ExchangePart| one.parts.contains(&wanted);
                 let expected = Wiring {
-                    v3: expect(has(Part::V3)),
-                    v4: expect(has(Part::V4)),
-                    feed: expect(has(Part::Feed)),
+                    v3: expect(has(ExchangePart::V3)),
+                    v4: expect(has(ExchangePart::V4)),
+                    feed: expect(has(ExchangePart::Feed)),
                 };
                 assert_eq!(found, expected, "{}", one.name);
             }
@@ -272,7 +272,7 @@ mod tests {
         let network = by_id_name_or_title("base").unwrap();
         let exchange = network.exchange.unwrap();
         assert!(exchange.native_feed.is_some());
-        let mut answers = right(network, exchange);
+        let mut answers = expected_answers(network, exchange);
         answers.pop();
         let asked = WiringCheck::of(exchange);
         assert_eq!(Wiring::judge(network, exchange, &asked, &answers), Wiring::SOUND);

@@ -29,7 +29,7 @@ enum EntrySubject<'a> {
     Wallet,
     Agent(&'a AgentId),
     /// A request that the entry contains.
-    Asked(&'a RequestDraft),
+    NewRequest(&'a RequestDraft),
     /// A request that an earlier entry created.
     Request(RequestId),
 }
@@ -55,7 +55,7 @@ impl EntryDescriber<'_> {
         match about {
             EntrySubject::Wallet => {}
             EntrySubject::Agent(agent) => self.agent(&mut row, agent),
-            EntrySubject::Asked(asked) => {
+            EntrySubject::NewRequest(asked) => {
                 self.request(&mut row, asked.id, &asked.agent, &asked.ask)
             }
             EntrySubject::Request(id) => {
@@ -86,7 +86,7 @@ impl EntryDescriber<'_> {
 fn describe(event: &Event) -> Description<'_> {
     use EntrySubject::{Agent, Asked, Request, Wallet};
     match event {
-        Event::WalletCreated { name, .. } => (EntryKind::WalletCreated, Wallet, some(name)),
+        Event::WalletCreated { name, .. } => (EntryKind::WalletCreated, Wallet, some_text(name)),
         Event::SeedAdded { id, words } => {
             (EntryKind::SeedAdded, Wallet, Some(format!("{id}, {words} words")))
         }
@@ -97,18 +97,18 @@ fn describe(event: &Event) -> Description<'_> {
         Event::AddressRenamed { from, to } => {
             (EntryKind::AddressRenamed, Wallet, Some(format!("{from} to {to}")))
         }
-        Event::AddressDeleted { label } => (EntryKind::AddressDeleted, Wallet, some(label)),
+        Event::AddressDeleted { label } => (EntryKind::AddressDeleted, Wallet, some_text(label)),
         Event::PolicySet { name, version, .. } => {
             (EntryKind::PolicySet, Wallet, Some(with_changes(format!("{name} v{version}"), event)))
         }
-        Event::PolicyDeleted { name } => (EntryKind::PolicyDeleted, Wallet, some(name)),
+        Event::PolicyDeleted { name } => (EntryKind::PolicyDeleted, Wallet, some_text(name)),
         // The name at registration: a deleted agent has no current name.
         Event::AgentRegistered { id, name, credential } => {
             let detail = format!("{name}, {}", credential.mode().text());
             (EntryKind::AgentRegistered, Agent(id), Some(detail))
         }
         Event::CredentialReplaced { agent, credential } => {
-            (EntryKind::AgentCredentialReplaced, Agent(agent), some(credential.mode().text()))
+            (EntryKind::AgentCredentialReplaced, Agent(agent), some_text(credential.mode().text()))
         }
         Event::AgentCommissioned { agent, policy, label, .. } => {
             let now = format!("policy {policy}, address {label}");
@@ -135,11 +135,11 @@ fn describe(event: &Event) -> Description<'_> {
         Event::EngineStarted => (EntryKind::EngineStarted, Wallet, None),
         Event::WalletOpened { .. } => (EntryKind::WalletUnlocked, Wallet, None),
         Event::WalletOpenedUnattended { .. } => {
-            (EntryKind::WalletUnlocked, Wallet, some("by the service, without a person"))
+            (EntryKind::WalletUnlocked, Wallet, some_text("by the service, without a person"))
         }
         Event::UnattendedDayStarted { .. } => (EntryKind::UnattendedDayStarted, Wallet, None),
         Event::WalletDeleted => (EntryKind::WalletDeleted, Wallet, None),
-        Event::WalletLocked { cause, .. } => (EntryKind::WalletLocked, Wallet, some(cause.text())),
+        Event::WalletLocked { cause, .. } => (EntryKind::WalletLocked, Wallet, some_text(cause.text())),
         Event::PasswordChanged => (EntryKind::WalletPasswordChanged, Wallet, None),
         Event::PasswordRefused { times } => {
             let plural = if *times == 1 { "" } else { "s" };
@@ -150,7 +150,7 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentAuthorized, Asked(asked), None)
         }
         Event::DeviceAwaited { draft: asked, .. } => {
-            (EntryKind::PaymentAwaitsDevice, Asked(asked), some("allowed by the policy"))
+            (EntryKind::PaymentAwaitsDevice, Asked(asked), some_text("allowed by the policy"))
         }
         Event::DeviceAwaitApproved { id, by, .. } => {
             (EntryKind::PaymentAwaitsDevice, Request(*id), Some(format!("approved by {by}")))
@@ -158,17 +158,17 @@ fn describe(event: &Event) -> Description<'_> {
         Event::PaymentPrompted { id, .. } => (EntryKind::PaymentPrompted, Request(*id), None),
         Event::PromptFailed { id } => (EntryKind::PaymentPromptFailed, Request(*id), None),
         Event::SignedOnDevice { id, .. } => {
-            (EntryKind::PaymentSigned, Request(*id), some("on its Ledger"))
+            (EntryKind::PaymentSigned, Request(*id), some_text("on its Ledger"))
         }
         Event::DeviceWaitEnded { id, end, .. } => {
-            (EntryKind::PaymentNotSigned, Request(*id), some(end.sentence()))
+            (EntryKind::PaymentNotSigned, Request(*id), some_text(end.sentence()))
         }
         Event::PaymentLapsed { id } => (EntryKind::PaymentLapsed, Request(*id), None),
         Event::RequestHeld { draft: asked, reason, .. } => {
-            (EntryKind::PaymentHeld, Asked(asked), some(reason.sentence()))
+            (EntryKind::PaymentHeld, Asked(asked), some_text(reason.sentence()))
         }
         Event::RequestRefused { draft: asked, refusal } => {
-            (EntryKind::PaymentRefused, Asked(asked), some(text::visible(&refusal.describe())))
+            (EntryKind::PaymentRefused, Asked(asked), some_text(text::visible(&refusal.describe())))
         }
         Event::PaymentApproved { id, by, .. } => {
             (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
@@ -181,22 +181,22 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::RequestExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
         Event::RequestRejected { id, refusal } => {
-            (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.describe())))
+            (EntryKind::PaymentRejected, Request(*id), some_text(text::visible(&refusal.describe())))
         }
         Event::ExecutionStarted { draft: asked, .. } => (EntryKind::TradeStarted, Asked(asked), None),
         Event::ExecutionApproved { id, by, .. } => {
             (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
         }
         Event::StepOpened { id, purpose, .. } => {
-            (EntryKind::TradeStepOpened, Request(*id), some(purpose.text()))
+            (EntryKind::TradeStepOpened, Request(*id), some_text(purpose.text()))
         }
         Event::PermitOrdered { id, .. } => (EntryKind::TradePermitOrdered, Request(*id), None),
         Event::PermitSigned { id, .. } => (EntryKind::TradePermitSigned, Request(*id), None),
         Event::StepEnded { id, outcome } => {
-            (EntryKind::TradeStepEnded, Request(*id), some(outboxes::outcome_text(outcome)))
+            (EntryKind::TradeStepEnded, Request(*id), some_text(outboxes::outcome_text(outcome)))
         }
         Event::ExecutionEnded { id, end } => {
-            (EntryKind::TradeEnded, Request(*id), some(ended(end)))
+            (EntryKind::TradeEnded, Request(*id), some_text(end_text(end)))
         }
         Event::VenueTrusted { chain, venue, .. } => {
             (EntryKind::VenueTrusted, Wallet, Some(venue_text(*chain, venue)))
@@ -221,16 +221,16 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::PlanClosed { id } => (EntryKind::TradeClosed, Request(*id), None),
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
-        Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
+        Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some_text(send_text(send))),
         Event::Outbox { key, event } => {
             let (kind, detail) = outboxes::describe(key, event);
             (kind, Wallet, Some(detail))
         }
         Event::SettlementReported { settlement, .. } => {
-            (EntryKind::SettlementReported, Request(settlement.id), Some(report(settlement)))
+            (EntryKind::SettlementReported, Request(settlement.id), Some(report_text(settlement)))
         }
         Event::SettlementChecked { id, found } => {
-            (EntryKind::SettlementChecked, Request(*id), check(found))
+            (EntryKind::SettlementChecked, Request(*id), check_text(found))
         }
     }
 }
@@ -243,7 +243,7 @@ fn step(event: &Event, request: &Request) -> Option<String> {
     Some(plan_text::step_text(*purpose, before, quote))
 }
 
-fn ended(end: &ExecutionEnd) -> String {
+fn end_text(end: &ExecutionEnd) -> String {
     match end {
         ExecutionEnd::Executed { hash, .. } => format!("executed, {hash}"),
         ExecutionEnd::Rejected(refusal) => text::visible(&refusal.describe()),
@@ -260,12 +260,12 @@ fn venue_text(chain: ChainId, venue: &VenueId) -> String {
     format!("{venue} on {network}")
 }
 
-fn ordered(send: &Send) -> String {
+fn send_text(send: &Send) -> String {
     let to = send.to.to_checksum(None);
     format!("{} from {} to {to}, by {}", send.amount_text(), send.label, send.by)
 }
 
-fn some(text: impl ToString) -> Option<String> {
+fn some_text(text: impl ToString) -> Option<String> {
     Some(text.to_string())
 }
 
@@ -278,7 +278,7 @@ fn changes(event: &Event) -> Vec<Change> {
         Event::AgentCommissioned { policy, label, before: Some(before), .. } => {
             let names = [("policy", &before.policy, policy), ("label", &before.label, label)];
             let differ = names.iter().filter(|(_field, from, to)| from != to);
-            differ.map(|(field, from, to)| renamed(field, from, to)).collect()
+            differ.map(|(field, from, to)| name_change(field, from, to)).collect()
         }
         _of_one_value => Vec::new(),
     }
@@ -299,7 +299,7 @@ fn network(chain: ChainId, enabled: bool) -> Change {
 
 /// Returns the change of an agent's policy or address. It counts as loosening, because the entry does not show
 /// whether the new policy or address allows more.
-fn renamed(field: &str, from: &Name, to: &Name) -> Change {
+fn name_change(field: &str, from: &Name, to: &Name) -> Change {
     let (from, to) = (from.as_str().to_owned(), to.as_str().to_owned());
     let name = if field == "label" { "address" } else { field };
     let (field, name) = (field.to_owned(), name.to_owned());
@@ -314,7 +314,7 @@ fn with_changes(what: String, event: &Event) -> String {
 }
 
 /// Describes the settlement that the agent reported.
-fn report(settlement: &Settlement) -> String {
+fn report_text(settlement: &Settlement) -> String {
     let mut report = settlement.stage.text().to_owned();
     if let Some(hash) = settlement.tx_hash {
         report.push_str(&format!(", tx {hash}"));
@@ -326,7 +326,7 @@ fn report(settlement: &Settlement) -> String {
 }
 
 /// Describes the result of our own chain lookup, or returns `None` if lookups are off.
-fn check(found: &Check) -> Option<String> {
+fn check_text(found: &Check) -> Option<String> {
     let word = match found {
         Check::Off => return None,
         Check::Verified { .. } => "confirmed by the chain",

@@ -15,13 +15,13 @@ use bursar_domain::Action;
 use bursar_domain::outboxes::Send;
 use bursar_submit::Call;
 
-use super::found::RevocableAllowance;
+use super::revocable_allowance::RevocableAllowance;
 use crate::context::EngineContext;
 use crate::lanes::allowances::revocation_of;
 use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::plan::gas_plan;
 use crate::operator::sends::{describe, find, wait};
-use crate::operator::support::{act, needs_trust, rehearse};
+use crate::operator::support::{act, require_trusted_journal, rehearse};
 
 /// Sets the allowances to zero, one after the other, and writes the outcome of each into `answers`.
 pub(super) async fn revoke(
@@ -37,13 +37,13 @@ pub(super) async fn revoke(
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    needs_trust(engine)?;
+    require_trusted_journal(engine)?;
     let mut planned = Vec::with_capacity(found.len());
     let mut lines = Vec::new();
     for (one, answer) in found.iter().zip(answers) {
         match plan(engine, one, dialogue).await {
             Ok((send, cost)) => {
-                lines.push(line(one, answer, cost));
+                lines.push(confirmation_line(one, answer, cost));
                 planned.push((send, answer));
             }
             Err(fault) => answer.outcome = Some(format!("no: {}", fault.message)),
@@ -89,7 +89,7 @@ async fn confirm(
     }
 }
 
-fn line(found: &RevocableAllowance, answer: &AllowanceAnswer, cost: U256) -> String {
+fn confirmation_line(found: &RevocableAllowance, answer: &AllowanceAnswer, cost: U256) -> String {
     let symbol = text::quoted(&found.token.symbol, 16);
     let gas = TokenAmount { atoms: Atoms(cost), decimals: NATIVE_DECIMALS }.plain();
     format!(
@@ -126,7 +126,7 @@ async fn plan(
         to: allowance.spender,
         amount: TokenAmount { atoms: Atoms::default(), decimals: token.decimals.unwrap_or(0) },
         call,
-        gas_price_max: gas.ceiling,
+        gas_price_max: gas.gas_price_max,
         by: dialogue.client(),
     };
     // If a running plan uses the allowance, refuse before the operator is prompted.

@@ -13,7 +13,7 @@ use crate::context::EngineContext;
 use crate::journal::read_fault;
 
 /// Maximum number of tokens of one network that come from trades: an agent chooses these tokens.
-const TRADED_MAX: usize = 200;
+const TRADED_TOKENS_MAX: usize = 200;
 
 /// A token as it is shown.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl Tokens {
                     && let Some(token) = trade.token_in.address
                 {
                     let known = traded.entry(trade.chain).or_default();
-                    if known.len() < TRADED_MAX {
+                    if known.len() < TRADED_TOKENS_MAX {
                         known.entry(token).or_insert_with(|| TokenLabel {
                             symbol: trade.token_in.symbol.clone(),
                             decimals: Some(trade.token_in.decimals),
@@ -68,7 +68,7 @@ impl Tokens {
     }
 
     /// Returns the tokens to read on a network, each once.
-    pub(super) fn on(&self, network: &Network) -> Vec<Address> {
+    pub(super) fn tokens_on(&self, network: &Network) -> Vec<Address> {
         let known = network.known_tokens().filter_map(|known| known.address);
         let traded = self.traded.get(&network.chain).into_iter().flat_map(BTreeMap::keys).copied();
         let all: BTreeSet<Address> =

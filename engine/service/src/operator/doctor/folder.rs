@@ -28,13 +28,13 @@ pub(super) fn check(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
     let us = rustix::process::geteuid().as_raw();
     let writable = rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     vec![
-        owner(path, found.is_dir(), found.uid() == us, found.mode(), writable),
-        space(disk.free_bytes(path).ok()),
-        kind(file_system(path)),
+        check_owner(path, found.is_dir(), found.uid() == us, found.mode(), writable),
+        check_space(disk.free_bytes(path).ok()),
+        check_file_system(file_system(path)),
     ]
 }
 
-fn owner(path: &Path, is_folder: bool, ours: bool, mode: u32, writable: bool) -> CheckAnswer {
+fn check_owner(path: &Path, is_folder: bool, ours: bool, mode: u32, writable: bool) -> CheckAnswer {
     let shown = path.display();
     let fail = |what: &str, advice: String| {
         CheckAnswer::fail("data folder", format!("{shown} {what}"), advice)
@@ -52,7 +52,7 @@ fn owner(path: &Path, is_folder: bool, ours: bool, mode: u32, writable: bool) ->
     }
 }
 
-fn space(free: Option<u64>) -> CheckAnswer {
+fn check_space(free: Option<u64>) -> CheckAnswer {
     let Some(free) = free else {
         let advice = "check the disk: df -h";
         return CheckAnswer::warn("disk space", "the free space of the disk is not known", advice);
@@ -72,7 +72,7 @@ fn space(free: Option<u64>) -> CheckAnswer {
 
 /// Magic numbers of network file systems (linux/magic.h), and of FUSE. File locks and flushes are unreliable there.
 #[cfg(target_os = "linux")]
-const REMOTE: &[(u64, &str)] = &[
+const REMOTE_FILE_SYSTEMS: &[(u64, &str)] = &[
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -84,12 +84,12 @@ const REMOTE: &[(u64, &str)] = &[
     (0x6573_5546, "FUSE"),
 ];
 
-/// Returns the name of the file system if it is in [`REMOTE`].
+/// Returns the name of the file system if it is in [`REMOTE_FILE_SYSTEMS`].
 #[cfg(target_os = "linux")]
 fn file_system(path: &Path) -> Option<&'static str> {
     let found = rustix::fs::statfs(path).ok()?;
     let magic = u64::try_from(found.f_type).ok()? & 0xffff_ffff;
-    REMOTE.iter().find(|(known, _name)| *known == magic).map(|(_known, name)| *name)
+    REMOTE_FILE_SYSTEMS.iter().find(|(known, _name)| *known == magic).map(|(_known, name)| *name)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -97,7 +97,7 @@ fn file_system(_path: &Path) -> Option<&'static str> {
     None
 }
 
-fn kind(remote: Option<&str>) -> CheckAnswer {
+fn check_file_system(remote: Option<&str>) -> CheckAnswer {
     match remote {
         Some(name) => CheckAnswer::warn(
             "file system",
@@ -109,7 +109,7 @@ fn kind(remote: Option<&str>) -> CheckAnswer {
 }
 
 /// Reports whether an engine runs. `alone` means that this process runs one command and holds the folder's lock.
-pub(super) fn lock(alone: bool) -> CheckAnswer {
+pub(super) fn check_lock(alone: bool) -> CheckAnswer {
     if alone {
         let advice = "agents need one: bursar engine";
         CheckAnswer::warn("engine", "not running; no other program uses the data folder", advice)
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_folder_that_others_can_enter_or_that_cannot_be_written_fails() {
         let path = Path::new("/x");
-        let result = |dir, ours, mode, writable| owner(path, dir, ours, mode, writable).result;
+        let result = |dir, ours, mode, writable| check_owner(path, dir, ours, mode, writable).result;
         assert_eq!(result(true, true, 0o40700, true), Ok);
         assert_eq!(result(false, true, 0o40700, true), Fail);
         assert_eq!(result(true, false, 0o40700, true), Fail);
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn a_full_disk_fails_and_a_remote_one_warns() {
-        let results = [None, Some(0), Some(FREE_DISK_BYTES_MIN), Some(LOW_SPACE_BYTES)].map(space);
+        let results = [None, Some(0), Some(FREE_DISK_BYTES_MIN), Some(LOW_SPACE_BYTES)].map(check_space);
         assert_eq!(results.map(|check| check.result), [Warn, Fail, Warn, Ok]);
-        assert_eq!([None, Some("NFS")].map(kind).map(|check| check.result), [Ok, Warn]);
-        assert_eq!([true, false].map(lock).map(|check| check.result), [Warn, Ok]);
+        assert_eq!([None, Some("NFS")].map(check_file_system).map(|check| check.result), [Ok, Warn]);
+        assert_eq!([true, false].map(check_lock).map(|check| check.result), [Warn, Ok]);
     }
 }

@@ -14,7 +14,7 @@ use bursar_domain::State;
 struct Payer {
     label: String,
     /// The minimum native balance that the agents' policies require on the address.
-    least: Wei,
+    native_min: Wei,
 }
 
 /// Checks the native balance of each address that needs gas on a network.
@@ -49,21 +49,21 @@ fn payers(row: &Network, state: &State) -> BTreeMap<Address, Payer> {
         let least = if trades { policy.trading.min_native } else { Wei(0) };
         let payer = payers
             .entry(from.address)
-            .or_insert_with(|| Payer { label: given.label.as_str().to_owned(), least });
-        payer.least = payer.least.max(least);
+            .or_insert_with(|| Payer { label: given.label.as_str().to_owned(), native_min: least });
+        payer.native_min = payer.native_min.max(least);
     }
     payers
 }
 
 fn judge(row: &Network, address: Address, payer: &Payer, balance: U256) -> Option<CheckAnswer> {
     let title = format!("gas of {} on {}", payer.label, row.title);
-    let least = U256::from(payer.least.0);
+    let least = U256::from(payer.native_min.0);
     let finding = if balance.is_zero() {
         format!("{address} has no ETH, so agents cannot trade or lend there")
     } else if balance <= least {
         format!(
             "{address} has no ETH beyond the {} that must stay, so trades are refused",
-            payer.least.as_coins()
+            payer.native_min.as_coins()
         )
     } else {
         return None;
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn an_address_without_gas_is_reported_until_it_has_more_than_must_stay() {
         let base = by_chain(ChainId(8453)).unwrap();
-        let payer = Payer { label: "main".to_owned(), least: Wei(100) };
+        let payer = Payer { label: "main".to_owned(), native_min: Wei(100) };
         let found = |balance: u64| judge(base, Address::ZERO, &payer, U256::from(balance));
         assert!(found(0).unwrap().finding.contains("has no ETH"));
         assert!(found(100).unwrap().finding.contains("must stay"));

@@ -6,7 +6,7 @@ use bursar_chain::simulate::{SimulationMethod, Simulator};
 use bursar_control::answers::CheckAnswer;
 use bursar_core::networks::{Lending as Contracts, Network};
 
-use crate::lanes::lending::scan::ScanProgress;
+use crate::lanes::lending::judge_scan::ScanProgress;
 
 /// Checks a network. `progress` is `None` if no scan runs: in a command without an engine, or before the wallet has
 /// an address.
@@ -16,17 +16,17 @@ pub(super) async fn check(
     chain: &dyn Chain,
     progress: Option<ScanProgress>,
 ) -> Vec<CheckAnswer> {
-    let named = named(contracts);
+    let named = named_contracts(contracts);
     let asked = named.iter().map(|(_name, address)| Question::Code(*address)).collect();
     let (codes, method) =
         futures::future::join(chain.answers(asked), Simulator::default().probe(chain)).await;
-    let mut checks = vec![wiring(row, &named, codes), rehearsal(row, method)];
-    checks.extend(progress.map(|progress| scan(row, progress)));
+    let mut checks = vec![judge_contracts(row, &named, codes), judge_rehearsal(row, method)];
+    checks.extend(progress.map(|progress| judge_scan(row, progress)));
     checks
 }
 
 /// Returns the name and the address of each contract in the table.
-fn named(contracts: &Contracts) -> Vec<(&'static str, Address)> {
+fn named_contracts(contracts: &Contracts) -> Vec<(&'static str, Address)> {
     let mut named = vec![
         ("Morpho Blue", contracts.singleton),
         ("interest rate model", contracts.interest_model),
@@ -40,7 +40,7 @@ fn named(contracts: &Contracts) -> Vec<(&'static str, Address)> {
     named
 }
 
-fn wiring(
+fn judge_contracts(
     row: &Network,
     named: &[(&'static str, Address)],
     codes: Result<Vec<Result<Bytes, ChainFault>>, ChainFault>,
@@ -66,7 +66,7 @@ fn wiring(
     }
 }
 
-fn rehearsal(row: &Network, method: Result<SimulationMethod, ChainFault>) -> CheckAnswer {
+fn judge_rehearsal(row: &Network, method: Result<SimulationMethod, ChainFault>) -> CheckAnswer {
     let title = format!("rehearsals on {}", row.title);
     let advice = format!("try another endpoint: bursar network rpc {} <url>", row.chain);
     match method {
@@ -81,7 +81,7 @@ fn rehearsal(row: &Network, method: Result<SimulationMethod, ChainFault>) -> Che
     }
 }
 
-fn scan(row: &Network, progress: ScanProgress) -> CheckAnswer {
+fn judge_scan(row: &Network, progress: ScanProgress) -> CheckAnswer {
     let title = format!("scan of {}", row.title);
     let reached = match progress.safe_block {
         Some(last) => format!("block {} of {last}", last.min(progress.next_block)),
@@ -104,7 +104,7 @@ fn scan(row: &Network, progress: ScanProgress) -> CheckAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::lending::scan::{ScanBound, ScanFault};
+    use crate::lanes::lending::judge_scan::{ScanBound, ScanFault};
     use bursar_control::answers::CheckResult::{Ok as Fine, Warn};
     use bursar_core::networks::NETWORKS;
 
@@ -112,29 +112,29 @@ mod tests {
         NETWORKS.iter().filter_map(|row| Some((row, row.lending?)))
     }
 
-    fn down() -> ChainFault {
+    fn unavailable() -> ChainFault {
         ChainFault::Unavailable { tried: Vec::new() }
     }
 
     #[test]
     fn each_contract_that_is_missing_is_named() {
         for (row, contracts) in rows() {
-            let named = named(contracts);
+            let named = named_contracts(contracts);
             let code = || Ok(Bytes::from_static(&[0x60]));
             let all = || named.iter().map(|_one| code()).collect::<Vec<_>>();
-            assert_eq!(wiring(row, &named, Ok(all())).result, Fine);
-            assert_eq!(wiring(row, &named, Err(down())).result, Warn);
-            assert_eq!(wiring(row, &named, Ok(Vec::new())).result, Warn, "no answers");
+            assert_eq!(judge_contracts(row, &named, Ok(all())).result, Fine);
+            assert_eq!(judge_contracts(row, &named, Err(unavailable())).result, Warn);
+            assert_eq!(judge_contracts(row, &named, Ok(Vec::new())).result, Warn, "no answers");
             for (at, (name, address)) in named.iter().enumerate() {
                 let mut codes = all();
                 codes[at] = Ok(Bytes::new());
-                let found = wiring(row, &named, Ok(codes));
+                let found = judge_contracts(row, &named, Ok(codes));
                 assert_eq!(found.result, Warn);
                 assert!(found.finding.contains(name), "{}", found.finding);
                 assert!(found.finding.contains(&address.to_string()), "{}", found.finding);
                 let mut codes = all();
-                codes[at] = Err(down());
-                assert_eq!(wiring(row, &named, Ok(codes)).result, Warn);
+                codes[at] = Err(unavailable());
+                assert_eq!(judge_contracts(row, &named, Ok(codes)).result, Warn);
             }
         }
     }
@@ -146,9 +146,9 @@ mod tests {
             (Ok(SimulationMethod::SimulateV1), Fine),
             (Ok(SimulationMethod::StateOverride), Fine),
             (Ok(SimulationMethod::SingleCalls), Warn),
-            (Err(down()), Warn),
+            (Err(unavailable()), Warn),
         ] {
-            let found = rehearsal(row, method);
+            let found = judge_rehearsal(row, method);
             assert_eq!((found.result, found.advice.is_some()), (result, result == Warn));
         }
     }
@@ -174,7 +174,7 @@ mod tests {
             (refused, Warn, "pauses at block 70 of 100: the node refuses"),
             (full, Warn, "there are more than"),
         ] {
-            let found = scan(row, progress);
+            let found = judge_scan(row, progress);
             assert_eq!(found.result, result, "{found:?}");
             assert!(found.finding.contains(part), "{found:?}");
         }

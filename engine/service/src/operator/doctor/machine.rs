@@ -7,20 +7,20 @@ use bursar_core::settings::Settings;
 use bursar_core::time::Moment;
 
 pub(super) fn check(moment: &Moment) -> Vec<CheckAnswer> {
-    let mut checks = vec![boot(&moment.boot_id)];
+    let mut checks = vec![check_boot_id(&moment.boot_id)];
     checks.extend(check_without_engine());
     checks
 }
 
 pub(super) fn check_without_engine() -> Vec<CheckAnswer> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let mut checks = vec![open_files(limit)];
+    let mut checks = vec![check_open_files(limit)];
     // Other platforms encrypt swap or do not report it.
-    checks.extend(std::fs::read_to_string("/proc/swaps").ok().map(|table| swap(&table)));
+    checks.extend(std::fs::read_to_string("/proc/swaps").ok().map(|table| check_swap(&table)));
     checks
 }
 
-fn boot(id: &str) -> CheckAnswer {
+fn check_boot_id(id: &str) -> CheckAnswer {
     if id.is_empty() {
         CheckAnswer::warn(
             "boot id",
@@ -32,7 +32,7 @@ fn boot(id: &str) -> CheckAnswer {
     }
 }
 
-fn open_files(soft: Option<u64>) -> CheckAnswer {
+fn check_open_files(soft: Option<u64>) -> CheckAnswer {
     match soft {
         Some(soft) if soft < OPEN_FILES_NEEDED => CheckAnswer::warn(
             "open files",
@@ -45,7 +45,7 @@ fn open_files(soft: Option<u64>) -> CheckAnswer {
 }
 
 /// Checks `/proc/swaps`, a header and one line per swap area.
-fn swap(table: &str) -> CheckAnswer {
+fn check_swap(table: &str) -> CheckAnswer {
     let areas: Vec<&str> =
         table.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     // zram is compressed memory, not a disk.
@@ -61,7 +61,7 @@ fn swap(table: &str) -> CheckAnswer {
 }
 
 /// Checks how the wallet opens at a start.
-pub(super) fn unlock(with: Option<&str>, daily: Option<Usd>) -> CheckAnswer {
+pub(super) fn check_unlock(with: Option<&str>, daily: Option<Usd>) -> CheckAnswer {
     match (with, daily) {
         (None, _) => {
             CheckAnswer::ok("unattended unlock", "none: the wallet is locked after a start")
@@ -78,7 +78,7 @@ pub(super) fn unlock(with: Option<&str>, daily: Option<Usd>) -> CheckAnswer {
     }
 }
 
-pub(super) fn server(url: Option<&str>, alone: bool, settings: &Settings) -> CheckAnswer {
+pub(super) fn check_server(url: Option<&str>, alone: bool, settings: &Settings) -> CheckAnswer {
     match url {
         Some(url) => {
             let names = ["127.0.0.1", "[::1]", "localhost"].into_iter();
@@ -102,21 +102,21 @@ mod tests {
 
     #[test]
     fn what_weakens_the_wallet_is_warned_of() {
-        assert_eq!([boot(""), boot("b")].map(|check| check.result), [Warn, Ok]);
-        let limits = [Some(1024), Some(OPEN_FILES_NEEDED), None].map(open_files);
+        assert_eq!([check_boot_id(""), check_boot_id("b")].map(|check| check.result), [Warn, Ok]);
+        let limits = [Some(1024), Some(OPEN_FILES_NEEDED), None].map(check_open_files);
         assert_eq!(limits.map(|check| check.result), [Warn, Ok, Ok]);
         let head = "Filename\tType\tSize\tUsed\tPriority\n";
-        let on = swap(&format!("{head}/dev/sda2 partition 1 0 -2\n"));
+        let on = check_swap(&format!("{head}/dev/sda2 partition 1 0 -2\n"));
         assert_eq!(on.result, Warn);
         assert!(on.finding.contains("/dev/sda2"), "{on:?}");
-        assert_eq!(swap(head).result, Ok);
-        assert_eq!(swap(&format!("{head}/dev/zram0 partition 1 0 -2\n")).result, Ok);
+        assert_eq!(check_swap(head).result, Ok);
+        assert_eq!(check_swap(&format!("{head}/dev/zram0 partition 1 0 -2\n")).result, Ok);
         assert_eq!(
-            [true, false].map(|alone| server(None, alone, &Settings::default()).result),
+            [true, false].map(|alone| check_server(None, alone, &Settings::default()).result),
             [Warn; 2]
         );
         let settings = Settings { hosts: vec!["a.lan".into()], ..Settings::default() };
-        let bound = server(Some("http://127.0.0.1:9402"), false, &settings);
+        let bound = check_server(Some("http://127.0.0.1:9402"), false, &settings);
         assert!(bound.result == Ok && bound.finding.contains("a.lan"), "{bound:?}");
     }
 }

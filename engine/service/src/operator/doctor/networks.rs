@@ -26,12 +26,12 @@ pub(super) async fn check(
         let advice = format!("bursar network rpc {} <url>", row.chain);
         return vec![CheckAnswer::warn(row.title, "enabled, but without an endpoint", advice)];
     };
-    let identity = chain_id(row, chain.chain_id().await);
+    let identity = judge_chain_id(row, chain.chain_id().await);
     if identity.advice.is_some() {
         return vec![identity];
     }
     let identity = match config.submit_rpc.get(&row.chain) {
-        Some(urls) => submission(row, identity, urls, chain.submit_chain_id().await),
+        Some(urls) => judge_submission(row, identity, urls, chain.submit_chain_id().await),
         None => identity,
     };
     let coin = &row.stablecoin;
@@ -42,12 +42,12 @@ pub(super) async fn check(
     };
     let (decimals, domain) = (ask("decimals()").await, ask("DOMAIN_SEPARATOR()").await);
     let time = chain_clock::clock_lead_ms(&*chain, &*ports.clock).await;
-    let mut checks = vec![identity, token(row, decimals, domain), clock(row, time)];
-    checks.extend(batches(row, chain.batch_refusal(BATCH_MAX).await));
+    let mut checks = vec![identity, judge_token(row, decimals, domain), judge_clock(row, time)];
+    checks.extend(judge_batches(row, chain.batch_refusal(BATCH_MAX).await));
     let state = past_state(&*chain, coin.address, row.gas.confirmations).await;
-    checks.extend(finality(row, state));
+    checks.extend(judge_finality(row, state));
     if let Some(found) = row.exchange {
-        checks.extend(exchange(row, Wiring::read(&*chain, row, found).await));
+        checks.extend(judge_exchange(row, Wiring::read(&*chain, row, found).await));
     }
     if let Some(contracts) = row.lending {
         let progress = engine.lending.scan().progress(row.chain);
@@ -58,7 +58,7 @@ pub(super) async fn check(
 }
 
 /// Judges the answer to a batch of the size that the wallet sends. Returns nothing if such batches work.
-fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option<CheckAnswer> {
+fn judge_batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option<CheckAnswer> {
     let title = format!("batches on {}", row.title);
     let advice = format!("try another endpoint: bursar network rpc {} <url>", row.chain);
     let finding = match refusal {
@@ -73,7 +73,7 @@ fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option
 }
 
 /// Judges whether the nodes keep the past states that the check of finality reads. Returns nothing if they do.
-fn finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<CheckAnswer> {
+fn judge_finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<CheckAnswer> {
     let title = format!("final blocks on {}", row.title);
     let advice =
         format!("use an endpoint that keeps 128 blocks: bursar network rpc {} <url>", row.chain);
@@ -92,7 +92,7 @@ fn finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<Check
 }
 
 /// Judges the contracts that trades use. Payments do not depend on them.
-fn exchange(row: &Network, wiring: Result<Wiring, ChainFault>) -> Vec<CheckAnswer> {
+fn judge_exchange(row: &Network, wiring: Result<Wiring, ChainFault>) -> Vec<CheckAnswer> {
     let title = |name: &str| format!("{name} on {}", row.title);
     let wiring = match wiring {
         Ok(wiring) => wiring,
@@ -117,7 +117,7 @@ fn exchange(row: &Network, wiring: Result<Wiring, ChainFault>) -> Vec<CheckAnswe
     parts.into_iter().map(judge).collect()
 }
 
-fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer {
+fn judge_chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer {
     let advice = format!(
         "try another endpoint: bursar network rpc {0} <url>, or bursar network disable {0}",
         row.chain
@@ -132,7 +132,7 @@ fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer
 }
 
 /// Adds the endpoints that receive transactions to the result of the chain id check.
-fn submission(
+fn judge_submission(
     row: &Network,
     line: CheckAnswer,
     urls: &[Url],
@@ -157,7 +157,7 @@ fn submission(
     }
 }
 
-fn token(
+fn judge_token(
     row: &Network,
     decimals: Result<Bytes, ChainFault>,
     domain: Result<Bytes, ChainFault>,
@@ -185,7 +185,7 @@ fn token(
     CheckAnswer::ok(title, "decimals and signing domain are as expected")
 }
 
-fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
+fn judge_clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
     let title = format!("clock by {}", row.title);
     let advice = "set this machine's clock: timedatectl set-ntp true";
     match ahead {
@@ -213,7 +213,7 @@ mod tests {
     use bursar_control::answers::CheckResult::{Fail, Ok as Fine, Warn};
     use bursar_core::networks::NETWORKS;
 
-    fn down() -> ChainFault {
+    fn unavailable() -> ChainFault {
         ChainFault::Unavailable { tried: Vec::new() }
     }
 
@@ -224,19 +224,19 @@ mod tests {
     #[test]
     fn an_endpoint_of_another_chain_or_none_fails() {
         let row = &NETWORKS[0];
-        assert_eq!(chain_id(row, Ok(row.chain)).result, Fine);
-        assert_eq!(chain_id(row, Ok(ChainId(7))).result, Fail);
-        assert_eq!(chain_id(row, Err(down())).result, Fail);
+        assert_eq!(judge_chain_id(row, Ok(row.chain)).result, Fine);
+        assert_eq!(judge_chain_id(row, Ok(ChainId(7))).result, Fail);
+        assert_eq!(judge_chain_id(row, Err(unavailable())).result, Fail);
     }
 
     #[test]
     fn a_refused_batch_is_reported_with_what_the_node_said() {
         let row = &NETWORKS[0];
-        assert!(batches(row, Ok(None)).is_none());
-        let refused = batches(row, Ok(Some("no batches (code -32600)".to_owned()))).unwrap();
+        assert!(judge_batches(row, Ok(None)).is_none());
+        let refused = judge_batches(row, Ok(Some("no batches (code -32600)".to_owned()))).unwrap();
         assert_eq!(refused.result, Warn);
         assert!(refused.finding.contains("no batches (code -32600)"), "{}", refused.finding);
-        assert_eq!(batches(row, Err(down())).unwrap().result, Warn);
+        assert_eq!(judge_batches(row, Err(unavailable())).unwrap().result, Warn);
     }
 
     #[test]
@@ -244,12 +244,12 @@ mod tests {
         let row = &NETWORKS[0];
         let urls =
             ["https://relay.test/KEY?k=KEY", "https://b.test"].map(|url| url.parse().unwrap());
-        let line = |answered| submission(row, chain_id(row, Ok(row.chain)), &urls, answered);
+        let line = |answered| judge_submission(row, judge_chain_id(row, Ok(row.chain)), &urls, answered);
         let fine = line(Ok(Some(row.chain)));
         assert_eq!((fine.result, fine.advice), (Fine, None));
         let hosts = "transactions are sent to https://relay.test:443, https://b.test:443";
         assert!(fine.finding.contains(hosts), "{}", fine.finding);
-        for broken in [line(Ok(Some(ChainId(7)))), line(Err(down()))] {
+        for broken in [line(Ok(Some(ChainId(7)))), line(Err(unavailable()))] {
             assert_eq!(broken.result, Fail);
             let advice = broken.advice.unwrap();
             assert!(advice.contains(&format!("networks.{}.submit_rpc", row.chain)), "{advice}");
@@ -261,14 +261,14 @@ mod tests {
     fn a_token_that_is_not_the_tables_fails() {
         let row = &NETWORKS[0];
         let domain = || Bytes::from(row.stablecoin.domain_separator.to_vec());
-        let result = |decimals, domain| token(row, decimals, domain).result;
+        let result = |decimals, domain| judge_token(row, decimals, domain).result;
         assert_eq!(result(Ok(word(6)), Ok(domain())), Fine);
         assert_eq!(result(Ok(word(18)), Ok(domain())), Fail);
         assert_eq!(result(Ok(Bytes::new()), Ok(domain())), Fail, "there is no such contract");
         assert_eq!(result(Ok(word(6)), Ok(word(6))), Fail);
         assert_eq!(result(Ok(word(6)), Ok(Bytes::new())), Fail);
-        assert_eq!(result(Err(down()), Ok(domain())), Warn);
-        assert_eq!(result(Ok(word(6)), Err(down())), Warn);
+        assert_eq!(result(Err(unavailable()), Ok(domain())), Warn);
+        assert_eq!(result(Ok(word(6)), Err(unavailable())), Warn);
     }
 
     #[test]
@@ -283,9 +283,9 @@ mod tests {
             (600_001, Fail),
             (-600_001, Fail),
         ] {
-            assert_eq!(clock(row, Ok(Some(ms))).result, expected, "{ms}");
+            assert_eq!(judge_clock(row, Ok(Some(ms))).result, expected, "{ms}");
         }
-        assert_eq!(clock(row, Ok(None)).result, Fine);
-        assert_eq!(clock(row, Err(down())).result, Warn);
+        assert_eq!(judge_clock(row, Ok(None)).result, Fine);
+        assert_eq!(judge_clock(row, Err(unavailable())).result, Warn);
     }
 }

@@ -9,7 +9,7 @@ use bursar_core::time::Moment;
 
 use crate::context::EngineContext;
 use crate::core::View;
-use crate::journal::check_closed_journal;
+use crate::judge_journal::check_closed_journal;
 use crate::ports::NoFailpoints;
 use crate::vault::file::WalletFiles;
 use crate::vault::kdf::KdfBounds;
@@ -19,14 +19,14 @@ pub(super) fn check(engine: &EngineContext) -> Vec<CheckAnswer> {
     let files = files(engine.folder.path(), engine.edition.kdf_bounds);
     let wallet = match &view.state.wallet {
         Some(known) => {
-            wallet(Some(known.name.as_str()), files.check(&known.name).map_err(error_text))
+            judge_wallet(Some(known.name.as_str()), files.check(&known.name).map_err(error_text))
         }
         None => match engine.vault.file_names().first() {
             Some(name) => unknown_file(name.as_str()),
-            None => wallet(None, Ok(())),
+            None => judge_wallet(None, Ok(())),
         },
     };
-    let mut checks = vec![wallet, journal(&view)];
+    let mut checks = vec![wallet, judge_journal(&view)];
     checks.extend(refused_before(&view, &engine.core.now()));
     checks
 }
@@ -38,16 +38,16 @@ pub(super) fn check_without_engine(path: &Path) -> Vec<CheckAnswer> {
         Ok(names) => match names.first() {
             Some(name) => {
                 let file = files(path, KdfBounds::PRODUCTION).check(name).map_err(error_text);
-                wallet(Some(name.as_str()), file)
+                judge_wallet(Some(name.as_str()), file)
             }
-            None => wallet(None, Ok(())),
+            None => judge_wallet(None, Ok(())),
         },
-        Err(error) => wallet(Some("wallet folder"), Err(error_text(error))),
+        Err(error) => judge_wallet(Some("wallet folder"), Err(error_text(error))),
     };
     let missing = !journal.exists();
     let chain = if missing { Ok(()) } else { check_closed_journal(&journal).map_err(error_text) };
     let has_wallet = wallet.advice.is_none();
-    vec![wallet, journal_file(missing, has_wallet, chain)]
+    vec![wallet, judge_journal_file(missing, has_wallet, chain)]
 }
 
 fn files(path: &Path, bounds: KdfBounds) -> WalletFiles {
@@ -58,7 +58,7 @@ fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn wallet(name: Option<&str>, file: Result<(), String>) -> CheckAnswer {
+fn judge_wallet(name: Option<&str>, file: Result<(), String>) -> CheckAnswer {
     match (name, file) {
         (None, _) => {
             let advice = "create one: bursar wallet create <name>";
@@ -79,7 +79,7 @@ fn unknown_file(name: &str) -> CheckAnswer {
     CheckAnswer::fail("wallet", finding, format!("adopt it: bursar wallet recover {name}"))
 }
 
-fn journal(view: &View) -> CheckAnswer {
+fn judge_journal(view: &View) -> CheckAnswer {
     if let Some(why) = &view.failure {
         let advice = "free the disk, then restart the engine";
         return CheckAnswer::fail("journal", format!("it cannot be written: {why}"), advice);
@@ -103,7 +103,7 @@ fn refused_before(view: &View, moment: &Moment) -> Option<CheckAnswer> {
     Some(CheckAnswer::fail("signed requests", finding, advice))
 }
 
-fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> CheckAnswer {
+fn judge_journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> CheckAnswer {
     match (missing, has_wallet, chain) {
         (true, true, _) => CheckAnswer::fail(
             "journal",
@@ -121,7 +121,7 @@ fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Head;
+    use crate::judge_journal::Head;
     use bursar_control::answers::CheckResult::{Fail, Ok as Fine, Warn};
     use bursar_domain::State;
 
@@ -141,15 +141,15 @@ mod tests {
 
     #[test]
     fn what_is_broken_or_missing_fails() {
-        assert_eq!(wallet(None, Ok(())).result, Warn);
-        assert_eq!(wallet(Some("main"), Ok(())).result, Fine);
-        assert_eq!(wallet(Some("main"), Err("damaged".into())).result, Fail);
-        assert_eq!(journal(&view(false, false)).result, Fine);
-        assert_eq!(journal(&view(true, false)).result, Fail);
-        assert_eq!(journal(&view(false, true)).result, Fail);
-        assert_eq!(journal_file(true, true, Ok(())).result, Fail);
-        assert_eq!(journal_file(true, false, Ok(())).result, Fine);
-        assert_eq!(journal_file(false, true, Ok(())).result, Fine);
-        assert_eq!(journal_file(false, true, Err("broken".into())).result, Fail);
+        assert_eq!(judge_wallet(None, Ok(())).result, Warn);
+        assert_eq!(judge_wallet(Some("main"), Ok(())).result, Fine);
+        assert_eq!(judge_wallet(Some("main"), Err("damaged".into())).result, Fail);
+        assert_eq!(judge_journal(&view(false, false)).result, Fine);
+        assert_eq!(judge_journal(&view(true, false)).result, Fail);
+        assert_eq!(judge_journal(&view(false, true)).result, Fail);
+        assert_eq!(judge_journal_file(true, true, Ok(())).result, Fail);
+        assert_eq!(judge_journal_file(true, false, Ok(())).result, Fine);
+        assert_eq!(judge_journal_file(false, true, Ok(())).result, Fine);
+        assert_eq!(judge_journal_file(false, true, Err("broken".into())).result, Fail);
     }
 }

@@ -4,7 +4,7 @@
 use bursar_control::answers::{HistoryRow, LoanAnswer, TradeAnswer};
 use bursar_core::text::{host_note, visible};
 
-const HEAD: [&str; 26] = [
+const COLUMNS: [&str; 26] = [
     "id",
     "created",
     "lane",
@@ -35,7 +35,7 @@ const HEAD: [&str; 26] = [
 
 pub(super) fn head() -> String {
     let mut line = String::new();
-    push_line(&mut line, &HEAD);
+    push_line(&mut line, &COLUMNS);
     line
 }
 
@@ -85,12 +85,12 @@ fn push_line(to: &mut String, cells: &[&str]) {
         if index > 0 {
             to.push(',');
         }
-        to.push_str(&quoted(cell));
+        to.push_str(&quote_cell(cell));
     }
     to.push_str("\r\n");
 }
 
-fn quoted(cell: &str) -> String {
+fn quote_cell(cell: &str) -> String {
     // Some programs skip leading blanks and accept the full-width forms of East Asian keyboards.
     let begins = cell.trim_start();
     let formula = begins.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
@@ -129,7 +129,7 @@ mod tests {
             ("＝1+1", "'＝1+1"),
             ("－1", "'－1"),
         ] {
-            assert_eq!(quoted(cell), written, "{cell:?}");
+            assert_eq!(quote_cell(cell), written, "{cell:?}");
         }
     }
 
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_head_names_every_column() {
-        assert_eq!(head().trim_end().split(',').count(), HEAD.len());
+        assert_eq!(head().trim_end().split(',').count(), COLUMNS.len());
         assert!(head().ends_with("\r\n"));
     }
 }

@@ -23,19 +23,19 @@ use crate::context::EngineContext;
 use crate::lanes::lending::{OwnWithdrawal, WithdrawalOrder};
 use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::{answer, wait};
-use crate::operator::support::{Done, act, lookup, needs_trust, rehearse};
+use crate::operator::support::{Done, act, lookup, require_trusted_journal, rehearse};
 
 /// Maximum number of characters of a venue's own name that are shown.
-const NAME_SHOWN: usize = 60;
+const NAME_CHARS_MAX: usize = 60;
 
 /// A position that the operator names.
-pub(super) struct Named {
+pub(super) struct NamedPosition {
     network: &'static Network,
     venue: VenueId,
     known: Arc<PayingAddress>,
 }
 
-impl Named {
+impl NamedPosition {
     /// Finds the position.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Named {
 
 /// How money leaves a venue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(super) enum ExitMethod {
     /// From the venue's free money.
     Plain,
     /// From the venue's free money and, for a penalty, from the money that the venue has lent.
@@ -78,10 +78,10 @@ pub(super) enum Exit {
 
 /// A withdrawal, as the operator named it.
 pub(super) struct Withdrawal {
-    pub(super) named: Named,
+    pub(super) named: NamedPosition,
     /// In whole coins, or `all`.
     pub(super) amount: String,
-    pub(super) exit: Exit,
+    pub(super) exit: ExitMethod,
 }
 
 pub(super) async fn withdraw(
@@ -93,8 +93,8 @@ pub(super) async fn withdraw(
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    needs_trust(engine)?;
-    let Withdrawal { named: Named { network, venue, known }, amount, exit } = withdrawal;
+    require_trusted_journal(engine)?;
+    let Withdrawal { named: NamedPosition { network, venue, known }, amount, exit } = withdrawal;
     let order = WithdrawalOrder { network, venue, owner: known.address, amount: &amount };
     let planned = plan(engine, order, exit).await?;
     let was_asked = !yes && dialogue.asking() == Asking::Interactive;
@@ -113,9 +113,9 @@ pub(super) async fn withdraw(
         by: dialogue.client(),
     };
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
-    confirm(lines(network, venue, &known, &send, &planned), "Withdraw it?", yes, dialogue).await?;
+    confirm(confirmation_lines(network, venue, &known, &send, &planned), "Withdraw it?", yes, dialogue).await?;
     let send = if was_asked {
-        measured_again(send, &planned, plan(engine, order, exit).await?)?
+        check_new_measurement(send, &planned, plan(engine, order, exit).await?)?
     } else {
         send
     };
@@ -128,14 +128,14 @@ pub(super) async fn withdraw(
 async fn plan(
     engine: &EngineContext,
     order: WithdrawalOrder<'_>,
-    exit: Exit,
+    exit: ExitMethod,
 ) -> Result<OwnWithdrawal, Fault> {
     Ok(match exit {
-        Exit::Plain => {
+        ExitMethod::Plain => {
             let state = engine.core.view().state.clone();
             engine.lending.plan_withdrawal(&state, order).await?
         }
-        Exit::Forced => engine.lending.plan_forced_withdrawal(order).await?,
+        ExitMethod::Forced => engine.lending.plan_forced_withdrawal(order).await?,
     })
 }
 
@@ -143,7 +143,7 @@ async fn plan(
 ///
 /// While the operator decided, the venue may have lost money or paid it to others, or its curator may have raised the
 /// penalty.
-fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
+fn check_new_measurement(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
     let figures = |planned: &OwnWithdrawal| {
         let penalty = planned.forced.as_ref().map_or(Atoms::default(), |forced| forced.penalty);
         (planned.assets, penalty)
@@ -155,7 +155,7 @@ fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Resu
     Ok(Send { amount, call: now.call, gas_price_max: now.gas_price_max, ..send })
 }
 
-fn lines(
+fn confirmation_lines(
     network: &Network,
     venue: VenueId,
     known: &PayingAddress,
@@ -171,12 +171,12 @@ fn lines(
     let mut lines =
         vec![row("withdraws", format!("{} on {}", amount(send.amount.atoms), network.title))];
     if let Some(forced) = &planned.forced {
-        let price = price::part(send.amount.atoms, forced.penalty);
+        let price = price::penalty_share_text(send.amount.atoms, forced.penalty);
         lines.push(row("penalty", format!("{}, {price}", amount(forced.penalty))));
-        lines.extend(forced.deallocations.iter().map(|taken| row("forces", price::taken(taken, amount))));
+        lines.extend(forced.deallocations.iter().map(|taken| row("forces", price::deallocation_text(taken, amount))));
     }
     lines.extend([
-        row("venue", text::quoted(&planned.name, NAME_SHOWN)),
+        row("venue", text::quoted(&planned.name, NAME_CHARS_MAX)),
         row("at", venue.to_string()),
         row("to", format!("{} ({})", known.address.to_checksum(None), known.label)),
         row("position", amount(planned.position)),
@@ -189,14 +189,14 @@ fn lines(
 
 pub(super) async fn write_off(
     engine: &Arc<EngineContext>,
-    named: Named,
+    named: NamedPosition,
     yes: bool,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    let Named { network, venue, known } = named;
+    let NamedPosition { network, venue, known } = named;
     let place = LoanPlace { owner: known.address, chain: network.chain, venue };
     let worth = engine.lending.worth(network, venue, known.address).await?;
     let to = Atoms(worth).to_usd(network.stablecoin.decimals, Round::Up);

@@ -14,7 +14,7 @@ use bursar_domain::{Refusal, State};
 use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
-use super::support::{lends, reason, standing, text};
+use super::support::{has_lending, reason, standing, text};
 use crate::context::EngineContext;
 use crate::lanes::lending::{KnownVenues, OwnVenue, Position};
 use crate::operator::support::{Done, lookup};
@@ -23,7 +23,7 @@ pub(in crate::operator) async fn positions(
     engine: &Arc<EngineContext>,
     order: PositionsOrder,
 ) -> Result<Done, Fault> {
-    let networks = lookup::networks(engine, order.network.as_deref(), lends, "lending")?;
+    let networks = lookup::networks(engine, order.network.as_deref(), has_lending, "lending")?;
     let addresses = lookup::addresses(engine, order.address.as_ref(), "positions")?;
     let state = engine.core.view().state.clone();
     let (mut positions, mut unread, mut read) = (Vec::new(), Vec::new(), 0usize);
@@ -53,7 +53,7 @@ pub(in crate::operator) async fn positions(
             positions.extend(found.map(|found| describe_vault(&state, network, known, found)));
             match markets {
                 Ok(found) => {
-                    read = read.saturating_add(found.read);
+                    read = read.saturating_add(found.read_count);
                     positions.extend(found.positions);
                     unread.extend(found.unread.into_iter().map(|reason| missing(known, reason)));
                 }
@@ -71,7 +71,7 @@ struct Markets {
     /// Why a market could not be read.
     unread: Vec<String>,
     /// The number of positions that were read, empty ones included.
-    read: usize,
+    read_count: usize,
 }
 
 async fn markets(
@@ -88,7 +88,7 @@ async fn markets(
             all.unread.push(format!("the market {venue} gives no valid answer"));
             continue;
         };
-        all.read = all.read.saturating_add(1);
+        all.read_count = all.read_count.saturating_add(1);
         if shares.is_zero() {
             continue;
         }
@@ -152,7 +152,7 @@ fn describe(
     Holding { venue, shares, worth }: Holding,
 ) -> PositionAnswer {
     let place = LoanPlace { owner: known.address, chain: network.chain, venue };
-    let earned = earned(state, network, &place, worth);
+    let earned = earnings(state, network, &place, worth);
     PositionAnswer {
         label: known.label.as_str().to_owned(),
         address: known.address.to_checksum(None),
@@ -174,7 +174,7 @@ fn describe(
 }
 
 /// Returns the worth minus the net amount that was lent there according to the journal, as a sign and an amount.
-fn earned(
+fn earnings(
     state: &State,
     network: &Network,
     place: &LoanPlace,

@@ -10,19 +10,19 @@ use bursar_morpho::{ForcedDeallocation, VenueId};
 const BPS_E18: U256 = uint!(100_000_000_000_000_U256);
 
 /// The permitted change of a price between question and answer: one part in this many (0.1 %).
-const MARGIN_PARTS: U256 = uint!(1_000_U256);
+const MARGIN_DIVISOR: U256 = uint!(1_000_U256);
 
 /// Formats a penalty as a share of the arriving amount, rounded up.
 ///
 /// For example: `2.05 % of what arrives; it stays in the vault`.
-pub(super) fn part(arrives: Atoms, penalty: Atoms) -> String {
+pub(super) fn penalty_share_text(arrives: Atoms, penalty: Atoms) -> String {
     let bps = penalty.0.checked_mul(uint!(10_000_U256)).filter(|_any| !arrives.0.is_zero());
     let part = bps.map_or("a part".to_owned(), |bps| percent(bps.div_ceil(arrives.0)));
     format!("{part} of what arrives; it stays in the vault")
 }
 
 /// Formats the amount that one adapter pays out, and its penalty.
-pub(super) fn taken(taken: &ForcedDeallocation, amount: impl Fn(Atoms) -> String) -> String {
+pub(super) fn deallocation_text(taken: &ForcedDeallocation, amount: impl Fn(Atoms) -> String) -> String {
     let ForcedDeallocation { source, assets, penalty } = taken;
     let from = match source.payer {
         VenueId::Market(id) => format!("the market {id:#x}"),
@@ -45,7 +45,7 @@ pub(super) fn check(
     now: (Atoms, Atoms),
     amount: impl Fn(Atoms) -> String,
 ) -> Result<(), Fault> {
-    let margin = |of: Atoms| of.0.div_ceil(MARGIN_PARTS);
+    let margin = |of: Atoms| of.0.div_ceil(MARGIN_DIVISOR);
     let arrives = now.0.0 >= shown.0.0.saturating_sub(margin(shown.0));
     let penalty = now.1.0 <= shown.1.0.saturating_add(margin(shown.1));
     if arrives && penalty {
@@ -88,7 +88,7 @@ mod tests {
             (1, 3, "300.00 %"),
             (0, 3, "a part"),
         ] {
-            let text = part(atoms(arrives), atoms(penalty));
+            let text = penalty_share_text(atoms(arrives), atoms(penalty));
             assert_eq!(text, format!("{shown} of what arrives; it stays in the vault"));
         }
     }
@@ -120,7 +120,7 @@ mod tests {
             penalty_e18: U256::from(5_000_000_000_000_000_u64),
         };
         let one = ForcedDeallocation { source, assets: U256::from(400), penalty: U256::from(2) };
-        let text = taken(&one, |atoms| format!("{atoms} units"));
+        let text = deallocation_text(&one, |atoms| format!("{atoms} units"));
         let start = "400 units out of the market 0x0707";
         assert!(text.starts_with(start) && text.ends_with(", for 2 units (0.50 %)"), "{text}");
         assert!(text.contains(&source.adapter.to_checksum(None)), "{text}");

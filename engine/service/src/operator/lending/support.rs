@@ -16,7 +16,7 @@ use crate::context::EngineContext;
 use crate::operator::dialogue::Dialogue;
 use crate::operator::support::lookup;
 
-pub(super) fn lends(network: &Network) -> bool {
+pub(super) fn has_lending(network: &Network) -> bool {
     network.lending.is_some()
 }
 
@@ -45,7 +45,7 @@ pub(super) fn only_network(
 ) -> Result<(&'static Network, VenueId), Fault> {
     let venue = name.venue.parse::<VenueId>();
     let venue = venue.map_err(|invalid| Fault::because(Code::BadInput, format!("{invalid}.")))?;
-    let networks = lookup::networks(engine, name.network.as_deref(), lends, "lending")?;
+    let networks = lookup::networks(engine, name.network.as_deref(), has_lending, "lending")?;
     let view = engine.core.view();
     let is_there = |network: &&&'static Network| {
         let chain = network.chain;

@@ -16,10 +16,10 @@ use bursar_morpho::{Trust, VenueId};
 use super::support::{confirm, only_network};
 use crate::context::EngineContext;
 use crate::operator::dialogue::Dialogue;
-use crate::operator::support::{Done, act, needs_trust};
+use crate::operator::support::{Done, act, require_trusted_journal};
 
 /// Maximum number of characters of a venue's own name that are shown.
-const NAME_SHOWN: usize = 60;
+const NAME_CHARS_MAX: usize = 60;
 
 pub(super) async fn trust(
     engine: &Arc<EngineContext>,
@@ -31,7 +31,7 @@ pub(super) async fn trust(
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    needs_trust(engine)?;
+    require_trusted_journal(engine)?;
     let facts = engine.lending.examine(network, venue).await?;
     let refused = |message: String| Err(Fault::because(Code::BadInput, message));
     match &facts.trust {
@@ -67,7 +67,7 @@ fn lines(network: &Network, venue: VenueId, facts: &VenueFacts) -> Vec<String> {
         one.map_or("none".to_owned(), |one| one.to_checksum(None))
     };
     vec![
-        row("venue", format!("{} on {}", text::quoted(&facts.name, NAME_SHOWN), network.title)),
+        row("venue", format!("{} on {}", text::quoted(&facts.name, NAME_CHARS_MAX), network.title)),
         row("at", venue.to_string()),
         row("kind", facts.kind.text().to_owned()),
         row("curator", account(facts.curator)),

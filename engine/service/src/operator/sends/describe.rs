@@ -15,8 +15,8 @@ pub(crate) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     let outbox = state.outboxes.get(&send.key());
     let open = outbox.open.get(&send.submission());
     let (status, told) = match (&record.ended, open) {
-        (Some((outcome, _at)), _) => (ended(outcome), outcome_text(outcome)),
-        (None, Some(one)) => underway(one),
+        (Some((outcome, _at)), _) => (end_status(outcome), outcome_text(outcome)),
+        (None, Some(one)) => open_status(one),
         (None, None) => (SendStatus::Waiting, "queued".to_owned()),
     };
     let mined = record.ended.as_ref().and_then(|(outcome, _at)| match outcome {
@@ -50,7 +50,7 @@ pub(crate) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     }
 }
 
-fn ended(outcome: &Outcome) -> SendStatus {
+fn end_status(outcome: &Outcome) -> SendStatus {
     match outcome {
         Outcome::Succeeded { .. } => SendStatus::Done,
         Outcome::Reverted { .. } => SendStatus::Failed,
@@ -60,7 +60,7 @@ fn ended(outcome: &Outcome) -> SendStatus {
     }
 }
 
-fn underway(one: &Submission) -> (SendStatus, String) {
+fn open_status(one: &Submission) -> (SendStatus, String) {
     let trouble = one.trouble.map(|trouble| format!(": {}", trouble_text(Some(trouble))));
     let trouble = trouble.unwrap_or_default();
     match &one.chain_state {

@@ -25,10 +25,10 @@ use bursar_submit::{Call, OutboxKey, fees};
 use super::resolve::{Asset, asset, network, payee};
 use super::unavailable::{or_unavailable, unavailable};
 use crate::context::EngineContext;
-use crate::operator::support::lookup::labelled;
+use crate::operator::support::lookup::find_address;
 
 /// Highest gas estimate that is accepted for a transfer, including tokens with extra logic.
-const GAS_MAX: u64 = 5_000_000;
+const TRANSFER_GAS_MAX: u64 = 5_000_000;
 
 /// A checked transfer, before its gas is known.
 struct Transfer<'a> {
@@ -53,7 +53,7 @@ struct SpendableBalances {
 pub(crate) struct GasPlan {
     pub(crate) limit: u64,
     /// Highest price of a unit of gas, in wei.
-    pub(crate) ceiling: u128,
+    pub(crate) gas_price_max: u128,
     /// In wei, including the fee for data.
     pub(crate) max_cost: U256,
 }
@@ -65,7 +65,7 @@ pub(super) async fn plan(
 ) -> Result<(Send, SendCard), Fault> {
     let view = engine.core.view();
     let wallet = view.state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
-    let known = labelled(&wallet, order.label()?)?.clone();
+    let known = find_address(&wallet, order.label()?)?.clone();
     let network = network(order, |row| view.state.is_network_enabled(row.chain))?;
     let chain = engine.ports.chains.get(&network.chain).ok_or_else(|| {
         let message = format!("No endpoint is set for {}.", network.title);
@@ -78,7 +78,7 @@ pub(super) async fn plan(
     let (label, from) = (known.label.clone(), known.address);
     let transfer = Transfer { network, chain: &*chain, label, from, to, asset, amount };
 
-    let free = transfer.free(&view.state.outboxes).await?;
+    let free = transfer.read_free_balances(&view.state.outboxes).await?;
     let mut call = transfer.call();
     let code = chain.code_at(to, BlockTag::Latest).await;
     let to_contract = !or_unavailable(network, code)?.is_empty();
@@ -95,7 +95,7 @@ pub(super) async fn plan(
         to,
         amount,
         call,
-        gas_price_max: gas.ceiling,
+        gas_price_max: gas.gas_price_max,
         by,
     };
     let paid = engine.core.reader().payee_totals(&Payee { chain: network.chain, address: to });
@@ -112,7 +112,7 @@ pub(super) async fn plan(
         token: transfer.asset.token.map(|token| token.to_checksum(None)),
         unverified: !transfer.asset.verified,
         balance,
-        gas_most: format!("{} {}", native(gas.max_cost), network.native),
+        gas_most: format!("{} {}", native_text(gas.max_cost), network.native),
         gas: gas_money,
     };
     Ok((send, card))
@@ -163,14 +163,14 @@ impl Transfer<'_> {
             Some(_token) => free.asset.checked_sub(self.amount.atoms.0),
         };
         let asset = Balance {
-            before: self.show(free.asset),
-            after: left.map(|left| self.show(left)),
+            before: self.amount_text(free.asset),
+            after: left.map(|left| self.amount_text(left)),
             symbol: self.asset.symbol.clone(),
             read: read.clone(),
         };
         let gas = Balance {
-            before: native(free.native),
-            after: Some(native(native_after)),
+            before: native_text(free.native),
+            after: Some(native_text(native_after)),
             symbol: self.network.native.to_owned(),
             read,
         };
@@ -178,7 +178,7 @@ impl Transfer<'_> {
     }
 
     /// Reads the free balances. Rejects the send if its amount exceeds the free balance of the asset.
-    async fn free(&self, outboxes: &Outboxes) -> Result<SpendableBalances, Fault> {
+    async fn read_free_balances(&self, outboxes: &Outboxes) -> Result<SpendableBalances, Fault> {
         let key = OutboxKey { chain: self.network.chain, signer: self.from };
         let free = |held: U256, token| {
             let taken = outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
@@ -197,7 +197,7 @@ impl Transfer<'_> {
             let message = format!(
                 "{} has {} {} free on {}: not enough.",
                 self.label,
-                self.show(asset),
+                self.amount_text(asset),
                 self.asset.symbol,
                 self.network.title
             );
@@ -230,16 +230,16 @@ impl Transfer<'_> {
             let message = format!(
                 "{} has {} {} free, and gas may cost up to {}: not enough.",
                 self.label,
-                native(free.native),
+                native_text(free.native),
                 self.network.native,
-                native(gas.max_cost)
+                native_text(gas.max_cost)
             );
             Fault::because(Code::InsufficientFunds, message)
         })
     }
 
     /// Formats an amount of the asset, in whole coins.
-    fn show(&self, atoms: U256) -> String {
+    fn amount_text(&self, atoms: U256) -> String {
         TokenAmount { atoms: Atoms(atoms), decimals: self.asset.decimals }.to_column_text()
     }
 }
@@ -274,7 +274,7 @@ pub(crate) async fn gas_plan(
         .checked_mul(U256::from(ceiling))
         .and_then(|cost| cost.checked_add(data_fee))
         .ok_or(Fault::new(Code::InternalError))?;
-    Ok(GasPlan { limit, ceiling, max_cost })
+    Ok(GasPlan { limit, gas_price_max: ceiling, max_cost })
 }
 
 /// Estimates the gas limit: the node's estimate plus a quarter, because the cost can rise in a later block.
@@ -285,7 +285,7 @@ async fn estimate(
     call: &Call,
 ) -> Result<u64, Fault> {
     match chain.estimate_gas(from, call.clone()).await {
-        Ok(needed) if needed <= GAS_MAX => Ok(needed.saturating_add(needed / 4)),
+        Ok(needed) if needed <= TRANSFER_GAS_MAX => Ok(needed.saturating_add(needed / 4)),
         Ok(_absurd) => Err(Fault::because(
             Code::WouldFail,
             "The send would use far more gas than a transfer, so nothing was sent.",
@@ -300,6 +300,6 @@ async fn estimate(
     }
 }
 
-fn native(wei: U256) -> String {
+fn native_text(wei: U256) -> String {
     TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS }.plain()
 }

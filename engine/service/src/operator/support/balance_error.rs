@@ -19,14 +19,14 @@ pub(crate) fn reason(why: UnknownReason, network: &Network, config: &Config) -> 
             format!("No endpoint is set for {title}: {set}.")
         }
         UnknownReason::NoAnswer => {
-            format!("No endpoint of {title} gave a valid answer{}.", asked(network, config))
+            format!("No endpoint of {title} gave a valid answer{}.", asked_endpoints(network, config))
         }
-        UnknownReason::TooSlow => format!("{title} did not answer in time{}.", asked(network, config)),
+        UnknownReason::TooSlow => format!("{title} did not answer in time{}.", asked_endpoints(network, config)),
         UnknownReason::NotAToken => format!("The token's contract on {title} gave no valid balance."),
     }
 }
 
-fn asked(network: &Network, config: &Config) -> String {
+fn asked_endpoints(network: &Network, config: &Config) -> String {
     let urls = config.rpc.get(&network.chain).map_or(&[][..], Vec::as_slice);
     let named: Vec<String> = urls
         .iter()

@@ -31,7 +31,7 @@ pub(crate) async fn type_name(
 ) -> Result<(), Fault> {
     let typed = match (given, dialogue.asking()) {
         (Some(given), _) => given,
-        (None, Asking::Interactive) => dialogue.typed_name(lines, name).await?,
+        (None, Asking::Interactive) => dialogue.ask_name(lines, name).await?,
         (None, Asking::Agreed | Asking::Silent) => {
             let message = "This cannot be undone, so you must give the name: add --confirm <name>.";
             return Err(Fault::because(Code::ConfirmationNeeded, message));

@@ -158,13 +158,13 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
             (amount, payment.amount, payment.asset, payment.payee)
         }
         LaneAsk::Trade(trade) => {
-            let amount = traded(trade);
+            let amount = trade_text(trade);
             let asset = trade.token_in.address.unwrap_or_default();
             (amount, trade.amount_in, asset, request.from)
         }
         LaneAsk::Loan(loan) => {
             let coin = request.ask.network().map(|network| network.stablecoin.address);
-            (lent(loan), loan.amount(), coin.unwrap_or_default(), request.from)
+            (loan_text(loan), loan.amount(), coin.unwrap_or_default(), request.from)
         }
     };
     let (status, left_ms) = match &request.status {
@@ -199,7 +199,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
 }
 
 /// Describes a request that waits for its device. `place` is the label of its queue status.
-pub(crate) fn at_device(
+pub(crate) fn describe_at_device(
     answer: &mut RequestAnswer,
     state: &State,
     request: &Request,
@@ -245,12 +245,12 @@ pub(crate) fn verdict(
 }
 
 /// Formats a trade, like `25.000000 USDC > WETH`.
-fn traded(trade: &TradeAsk) -> String {
+fn trade_text(trade: &TradeAsk) -> String {
     format!("{} > {}", trade.input_text(), trade.symbol_text(&trade.token_out))
 }
 
 /// Formats a loan, like `supply 25.000000 USDC`.
-fn lent(loan: &LoanAsk) -> String {
+fn loan_text(loan: &LoanAsk) -> String {
     format!("{} {}", loan.action.text(), loan.amount_text())
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn step(request: &Request) -> Option<String> {
 }
 
 /// Returns the first requests whose plans run, the earliest first. `places` are their labels in the device queue.
-pub(crate) fn executing(
+pub(crate) fn executing_answers(
     state: &State,
     places: &BTreeMap<RequestId, String>,
 ) -> Vec<ExecutingAnswer> {
@@ -281,8 +281,8 @@ pub(crate) fn executing(
             id: request.id.to_string(),
             agent_id: request.agent.to_string(),
             amount: match &request.ask {
-                LaneAsk::Trade(trade) => traded(trade),
-                LaneAsk::Loan(loan) => lent(loan),
+                LaneAsk::Trade(trade) => trade_text(trade),
+                LaneAsk::Loan(loan) => loan_text(loan),
                 LaneAsk::Payment(_) => return None,
             },
             step: match places.get(&request.id) {
@@ -305,7 +305,7 @@ pub(crate) fn trade_status(execution: &Execution) -> RequestStatus {
 }
 
 /// Returns agents' spending of today, if the wallet is open and no person has opened it.
-pub(crate) fn unattended(engine: &EngineContext) -> Option<UnattendedAnswer> {
+pub(crate) fn unattended_answer(engine: &EngineContext) -> Option<UnattendedAnswer> {
     let view = engine.core.view();
     let is_so = view.state.unattended.active && engine.vault.is_unlocked();
     let spent = view.state.unattended.spent_at(&engine.core.now());

@@ -16,7 +16,7 @@ use crate::context::EngineContext;
 ///
 /// # Errors
 /// `NOTHING_FOUND`.
-pub(crate) fn labelled<'a>(
+pub(crate) fn find_address<'a>(
     wallet: &'a Wallet,
     label: &Name,
 ) -> Result<&'a Arc<PayingAddress>, Fault> {
@@ -79,7 +79,7 @@ pub(crate) fn addresses(
 ) -> Result<Vec<Arc<PayingAddress>>, Fault> {
     let wallet = wallet(engine)?;
     if let Some(label) = label {
-        return Ok(vec![Arc::clone(labelled(&wallet, label)?)]);
+        return Ok(vec![Arc::clone(find_address(&wallet, label)?)]);
     }
     if wallet.addresses.len() > FUNDS_ADDRESSES_MAX {
         let why = format!(

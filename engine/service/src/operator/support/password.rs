@@ -25,11 +25,11 @@ pub(crate) async fn password(
     dialogue: &mut dyn Dialogue,
     what: SecretPrompt,
 ) -> Result<SecretString, Fault> {
-    Ok(normalized(&dialogue.secret(what).await?))
+    Ok(normalize(&dialogue.secret(what).await?))
 }
 
 /// Returns the password in Unicode NFC.
-pub(crate) fn normalized(password: &SecretString) -> SecretString {
+pub(crate) fn normalize(password: &SecretString) -> SecretString {
     // Reserves the exact length: a string that grows leaves parts of the password in freed memory.
     let text = password.expose_secret();
     let length = text.nfc().map(char::len_utf8).sum();
@@ -48,7 +48,7 @@ pub fn check_password(folder: &Path, password: &SecretString) -> Result<(), Faul
     let files = WalletFiles::new(folder, KdfBounds::PRODUCTION, Arc::new(NoFailpoints));
     let names = files.names().map_err(fault)?;
     let name = names.first().ok_or(Fault::new(Code::NoWallet))?;
-    files.open(name, &normalized(password)).map(|_opened| ()).map_err(fault)
+    files.open(name, &normalize(password)).map(|_opened| ()).map_err(fault)
 }
 
 /// Asks for a new password.
@@ -71,7 +71,7 @@ pub(crate) struct Attempt<'a> {
     engine: &'a EngineContext,
     /// The value of `passwords_refused` at the last correct password, 0 after a start. The wait depends on how many
     /// wrong passwords came after it.
-    forgiven: tokio::sync::MutexGuard<'a, u32>,
+    forgiven_count: tokio::sync::MutexGuard<'a, u32>,
 }
 
 /// Waits for the right to try a password. The wait grows with consecutive wrong passwords, across connections and
@@ -94,22 +94,22 @@ pub(crate) async fn next_attempt(engine: &EngineContext) -> Result<Attempt<'_>, 
             () = engine.stopping.cancelled() => return Err(Fault::new(Code::EngineDown)),
         }
     }
-    Ok(Attempt { engine, forgiven })
+    Ok(Attempt { engine, forgiven_count: forgiven })
 }
 
 impl Attempt<'_> {
     /// Ends the attempt with its result. Records a wrong password in the journal, so that an attack is visible.
     pub(crate) async fn finish<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
-        *self.forgiven = match &tried {
+        *self.forgiven_count = match &tried {
             Ok(_right) => self.engine.core.view().state.passwords_refused,
             // An unlock during the try may have reset the journal's count.
-            Err(_wrong) => (*self.forgiven).min(self.engine.core.view().state.passwords_refused),
+            Err(_wrong) => (*self.forgiven_count).min(self.engine.core.view().state.passwords_refused),
         };
-        note_refused(self.engine, tried).await
+        record_refused(self.engine, tried).await
     }
 }
 
-async fn note_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
+async fn record_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
     if let Err(fault) = &tried
         && fault.code == Code::WrongPassword
         && let Err(unrecorded) = act(engine, Action::RecordWrongPassword).await

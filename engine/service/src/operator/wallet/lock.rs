@@ -13,18 +13,18 @@ pub(crate) async fn lock_unless_used(engine: &Arc<EngineContext>, cause: LockCau
     let one_at_a_time = engine.wallet_changes.lock().await;
     if engine.core.view().head.seq == entries {
         tracing::info!(cause = cause.text(), "the wallet locks by itself");
-        note_and_lock(engine, cause, one_at_a_time).await;
+        write_head_and_lock(engine, cause, one_at_a_time).await;
     }
 }
 
 /// Locks the wallet. Never fails: errors of recording the lock are only logged.
 pub(crate) async fn lock(engine: &Arc<EngineContext>, cause: LockCause) {
     let one_at_a_time = engine.wallet_changes.lock().await;
-    note_and_lock(engine, cause, one_at_a_time).await;
+    write_head_and_lock(engine, cause, one_at_a_time).await;
 }
 
 /// Writes the head of a trusted journal to the wallet file, then locks.
-async fn note_and_lock(
+async fn write_head_and_lock(
     engine: &Arc<EngineContext>,
     cause: LockCause,
     _one_at_a_time: tokio::sync::MutexGuard<'_, ()>,

@@ -14,7 +14,7 @@ use crate::context::{EngineContext, Mode};
 use crate::journal::Head;
 use crate::lanes::payments::execute;
 use crate::operator::support::act;
-use crate::operator::support::password::{next_attempt, normalized};
+use crate::operator::support::password::{next_attempt, normalize};
 
 /// Opens the wallet file, checks the journal against it, and only then allows signing. `attended` states that a person
 /// entered the password.
@@ -28,7 +28,7 @@ pub(crate) async fn open_with(
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if engine.vault.is_unlocked() {
         let vault = Arc::clone(&engine.vault);
-        let given = normalized(&given);
+        let given = normalize(&given);
         let verified = blocking(move || vault.verify_password(&given)).await?;
         attempt.finish(verified).await?;
         // A person is present now, although the wallet was opened without a person.
@@ -38,7 +38,7 @@ pub(crate) async fn open_with(
         return Ok(Vec::new());
     }
     let known = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
-    let (vault, given) = (Arc::clone(&engine.vault), normalized(&given));
+    let (vault, given) = (Arc::clone(&engine.vault), normalize(&given));
     let prepared = blocking(move || vault.prepare(&known, &given)).await?;
     let prepared = attempt.finish(prepared).await?;
     let mut warnings = Vec::new();

@@ -144,7 +144,7 @@ impl Chain for Market {
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         let answer = |question| match question {
             Question::Call { to, data, gas, .. } => {
-                assert_eq!(gas, QUESTION_GAS, "each question has its own gas");
+                assert_eq!(gas, CALL_GAS, "each question has its own gas");
                 self.answer(to, &data)
             }
             Question::Code(_) => failure_reply(),
