@@ -8,7 +8,7 @@ use bursar_core::fault::Fault;
 use zeroize::Zeroizing;
 
 /// Buffer for the secret output of a command, longer than any password.
-const SECRET_BYTES: usize = 8_192;
+const SECRET_BYTES_MAX: usize = 8_192;
 
 /// The result of a command.
 #[derive(Debug)]
@@ -76,8 +76,8 @@ pub(crate) fn run_secret(
     let mut child = command.spawn().ok()?;
     child.stdin.take()?.write_all(input).ok()?;
     // Reserves the maximum length at once: a growing buffer would leave parts of the secret in freed memory.
-    let mut secret = Zeroizing::new(Vec::with_capacity(SECRET_BYTES));
-    let most = u64::try_from(SECRET_BYTES).unwrap_or(u64::MAX);
+    let mut secret = Zeroizing::new(Vec::with_capacity(SECRET_BYTES_MAX));
+    let most = u64::try_from(SECRET_BYTES_MAX).unwrap_or(u64::MAX);
     child.stdout.take()?.take(most).read_to_end(&mut secret).ok()?;
     child.wait().ok().filter(|status| status.success())?;
     Some(secret)

@@ -31,7 +31,7 @@ pub(crate) fn ask(
     operator: &dyn Operator,
 ) -> Result<Consent, Fault> {
     let given = wanted.daily.as_deref().map(limit::parse).transpose()?;
-    let moved = plan.moves.as_deref().and_then(relocation::to_be_moved);
+    let moved = plan.folder_to_relocate.as_deref().and_then(relocation::unfinished_or_new_source);
     let folder = moved.unwrap_or_else(|| service.data.clone());
     if !relocation::has_wallet(&folder) {
         let message = "There is no wallet to open yet: install the service without --unlock, create a wallet, then run \

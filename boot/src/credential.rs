@@ -35,11 +35,11 @@ pub(crate) fn tier(manager: &Manager, scope: Scope) -> Result<Tier, Fault> {
         );
         return Err(Fault::because(Code::NoServiceManager, message));
     }
-    Ok(strongest())
+    Ok(strongest_tier())
 }
 
 /// Returns the strongest tier that this hardware offers.
-pub(crate) fn strongest() -> Tier {
+pub(crate) fn strongest_tier() -> Tier {
     if Path::new(TPM).exists() { Tier::Tpm } else { Tier::HostKey }
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn explanation(tier: Tier) -> Vec<String> {
 /// Returns whether an encrypted text contains this password, and this machine can decrypt it.
 ///
 /// The check works only for a service of the machine: an account cannot decrypt its credentials outside its service.
-pub(crate) fn holds(encrypted: &str, password: &SecretString, scope: Scope) -> bool {
+pub(crate) fn contains_password(encrypted: &str, password: &SecretString, scope: Scope) -> bool {
     let name = format!("--name={CREDENTIAL}");
     let arguments = ["decrypt", &*name, "-", "-"];
     scope == Scope::System

@@ -9,28 +9,28 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
 /// Largest service file that is read; real ones are much smaller.
-const FILE_BYTES: u64 = 1 << 20;
+const SERVICE_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a file; `None` if there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, Fault> {
-    match bursar_files::read_text(path, FILE_BYTES) {
+    match bursar_files::read_text(path, SERVICE_FILE_BYTES_MAX) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unusable(path, "read", &error)),
+        Err(error) => Err(unusable_file(path, "read", &error)),
     }
 }
 
 /// Creates an empty marker file and its folder.
-pub(crate) fn mark(path: &Path) -> Result<(), Fault> {
+pub(crate) fn create_marker(path: &Path) -> Result<(), Fault> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let made = fs::create_dir_all(folder)
         .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o755)))
         .and_then(|()| File::create(path)?.sync_all());
-    made.map_err(|error| unusable(path, "created", &error))
+    made.map_err(|error| unusable_file(path, "created", &error))
 }
 
 /// Removes a marker file, and its folder if that is then empty.
-pub(crate) fn unmark(path: &Path) {
+pub(crate) fn remove_marker(path: &Path) {
     let _none = fs::remove_file(path);
     let _not_empty = path.parent().map(fs::remove_dir);
 }
@@ -52,7 +52,7 @@ impl Changes {
         if let Some(folder) = path.parent() {
             self.create_folder(folder, if mode & 0o077 == 0 { 0o700 } else { 0o755 })?;
         }
-        replace(path, text, mode).map_err(|error| unusable(path, "written", &error))?;
+        replace(path, text, mode).map_err(|error| unusable_file(path, "written", &error))?;
         self.files.push((path.to_owned(), before, mode));
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Changes {
     pub(crate) fn remove(&mut self, path: &Path, with_folder: bool) -> Result<(), Fault> {
         let Some(before) = read(path)? else { return Ok(()) };
         let mode = fs::metadata(path).map_or(0o600, |found| found.permissions().mode() & 0o777);
-        fs::remove_file(path).map_err(|error| unusable(path, "removed", &error))?;
+        fs::remove_file(path).map_err(|error| unusable_file(path, "removed", &error))?;
         sync_folder(path);
         self.files.push((path.to_owned(), Some(before), mode));
         if let Some(folder) = path.parent().filter(|_one| with_folder) {
@@ -102,7 +102,7 @@ impl Changes {
             // The umask of this process would remove permissions that units need.
             let made = DirBuilder::new().mode(mode).create(one);
             let made = made.and_then(|()| fs::set_permissions(one, Permissions::from_mode(mode)));
-            made.map_err(|error| unusable(one, "created", &error))?;
+            made.map_err(|error| unusable_file(one, "created", &error))?;
             self.folders.push(one.to_owned());
         }
         Ok(())
@@ -131,7 +131,7 @@ fn sync_folder(path: &Path) {
     }
 }
 
-fn unusable(path: &Path, what: &str, error: &io::Error) -> Fault {
+fn unusable_file(path: &Path, what: &str, error: &io::Error) -> Fault {
     let message = format!(
         "{} cannot be {what}: {error}. Check its owner, its rights and its disk, then run the command again.",
         path.display()

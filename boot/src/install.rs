@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::account;
 use crate::consent;
-use crate::lingering::{self, lingers};
+use crate::lingering::{self, is_lingering};
 use crate::manager::Manager;
 use crate::operator::Operator;
 use crate::outlook::{after_reboot, console};
@@ -72,11 +72,11 @@ pub fn install(wanted: &InstallRequest, operator: &dyn Operator) -> Result<Insta
     match work.apply(&plan, consent.as_ref()) {
         Ok(condition) => {
             let (mut changed, mut notes) = (work.changes.paths(), work.notes);
-            if wanted.scope == Scope::User && !lingers() {
-                let offered = lingering::offer(operator, plan.lines.is_empty());
+            if wanted.scope == Scope::User && !is_lingering() {
+                let offered = lingering::offer_lingering(operator, plan.lines.is_empty());
                 notes.extend(offered.unwrap_or_else(|fault| Some(fault.message)));
             }
-            if let Some(moved) = &work.moved {
+            if let Some(moved) = &work.relocated {
                 changed.push(service.data.clone());
                 if let Err(fault) = moved.finish() {
                     notes.push(format!(

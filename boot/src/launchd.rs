@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::service::Service;
-use crate::xml::escaped;
+use crate::xml::escape_xml;
 
 /// The label of the agent, and the name of its file without `.plist`.
 pub const LABEL: &str = "bursar.engine";
@@ -12,7 +12,7 @@ pub const LABEL: &str = "bursar.engine";
 ///
 /// `logs` is the folder for the engine's output.
 pub fn agent(service: &Service, logs: &Path) -> String {
-    let argument = |path: &Path| escaped(&path.display().to_string());
+    let argument = |path: &Path| escape_xml(&path.display().to_string());
     let (program, data, logs) =
         (argument(&service.program), argument(&service.data), argument(logs));
     format!(
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn agent_of_a_path_with_markup() {
         let data = "/Users/a & b/<x>/Library/Application Support/bursar".into();
-        let service = Service::elsewhere(Scope::User, "/usr/local/bin/bursar".into(), data);
+        let service = Service::for_other_platform(Scope::User, "/usr/local/bin/bursar".into(), data);
         crate::accept("agent", agent(&service, Path::new("/Users/a & b/Library/Logs/bursar")));
     }
 }

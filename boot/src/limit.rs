@@ -34,24 +34,24 @@ pub(crate) fn text(limit: Option<Usd>) -> String {
 }
 
 /// Returns whether a limit allows more than the current one.
-pub(crate) fn raises(limit: Option<Usd>, current: Option<Usd>) -> bool {
+pub(crate) fn is_higher(limit: Option<Usd>, current: Option<Usd>) -> bool {
     let now = Settings { unattended_daily: current, ..Settings::default() };
     Setting::UnattendedDaily(limit).loosens(&now)
 }
 
 /// Returns the limit in force.
 pub(crate) fn current(service: &Service) -> Result<Option<Usd>, Fault> {
-    let text = order(service, &["config", "get", "unattended.daily"])?;
+    let text = run_order(service, &["config", "get", "unattended.daily"])?;
     let value = text.lines().find_map(|line| line.strip_prefix("value"));
     parse(value.unwrap_or_default())
 }
 
 /// Sets the limit. Raising it requires an unlocked wallet.
 pub(crate) fn set(service: &Service, limit: Option<Usd>) -> Result<(), Fault> {
-    order(service, &["config", "set", "unattended.daily", &text(limit)]).map(|_done| ())
+    run_order(service, &["config", "set", "unattended.daily", &text(limit)]).map(|_done| ())
 }
 
-fn order(service: &Service, words: &[&str]) -> Result<String, Fault> {
+fn run_order(service: &Service, words: &[&str]) -> Result<String, Fault> {
     let program = service.program.display().to_string();
     let data = service.data.display().to_string();
     let (user, group) = (format!("--reuid={ACCOUNT}"), format!("--regid={ACCOUNT}"));
@@ -85,7 +85,7 @@ mod tests {
         for wrong in ["", "default", "--help", "-1", "5 USD", "1e3"] {
             assert_eq!(parse(wrong).unwrap_err().code, Code::BadInput, "{wrong}");
         }
-        let raises = |to, from| super::raises(parse(to).unwrap(), parse(from).unwrap());
+        let raises = |to, from| super::is_higher(parse(to).unwrap(), parse(from).unwrap());
         assert!(raises("6", "5") && raises("off", "5"));
         assert!(!raises("5", "5") && !raises("5", "off") && !raises("off", "off"));
     }

@@ -15,7 +15,7 @@ use crate::operator::Operator;
 ///
 /// # Errors
 /// The operator cancelled the question.
-pub(crate) fn offer(operator: &dyn Operator, is_known: bool) -> Result<Option<String>, Fault> {
+pub(crate) fn offer_lingering(operator: &dyn Operator, is_known: bool) -> Result<Option<String>, Fault> {
     let lines = ["The service starts when you log in, and stops when you log out.".to_owned()];
     let name = current_name().unwrap_or_default();
     let command = format!("loginctl enable-linger {name}");
@@ -30,6 +30,6 @@ pub(crate) fn offer(operator: &dyn Operator, is_known: bool) -> Result<Option<St
 }
 
 /// Returns whether the account's services start with the machine.
-pub(crate) fn lingers() -> bool {
+pub(crate) fn is_lingering() -> bool {
     current_name().is_some_and(|name| Path::new("/var/lib/systemd/linger").join(name).exists())
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use crate::account;
-use crate::lingering::lingers;
+use crate::lingering::is_lingering;
 use crate::service::{Scope, Service, Tier};
 
 /// Returns what happens after a reboot, as a sentence.
 pub(crate) fn after_reboot(service: &Service, tier: Tier) -> String {
     let when = match service.scope {
         Scope::System => "the engine starts with the machine",
-        Scope::User if lingers() => "the engine starts with the machine",
+        Scope::User if is_lingering() => "the engine starts with the machine",
         Scope::User => "the engine starts when you log in",
     };
     let opened = match tier {

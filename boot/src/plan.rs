@@ -14,7 +14,7 @@ use crate::paths::Paths;
 use crate::relocation;
 use crate::service::{Scope, Service, Tier};
 use crate::systemd::{self, UNIT};
-use crate::written::{Authorship, authorship, diff, marked};
+use crate::written::{Authorship, authorship, diff, with_digest_line};
 
 /// The installation that the operator requests.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ pub(crate) struct Plan {
     pub(crate) lines: Vec<String>,
     pub(crate) tier: Tier,
     /// The folder to move to the service's account.
-    pub(crate) moves: Option<PathBuf>,
+    pub(crate) folder_to_relocate: Option<PathBuf>,
 }
 
 impl Plan {
@@ -81,13 +81,13 @@ impl Plan {
             (None, Some(text)) => systemd::tier_of(text),
             (Some(false), _) | (None, None) => Tier::None,
         };
-        let mut files = vec![(paths.unit.clone(), marked(&systemd::unit(service)))];
+        let mut files = vec![(paths.unit.clone(), with_digest_line(&systemd::unit(service)))];
         if wanted.unlock == Some(true) {
             let text = systemd::unlock_drop_in(&paths.credential, tier);
-            files.push((paths.unlock.clone(), marked(&text)));
+            files.push((paths.unlock.clone(), with_digest_line(&text)));
         }
         if wanted.ledger == Some(true) {
-            files.push((paths.ledger.clone(), marked(&systemd::ledger_drop_in())));
+            files.push((paths.ledger.clone(), with_digest_line(&systemd::ledger_drop_in())));
         }
         let removable = [
             (wanted.ledger, &paths.ledger),
@@ -138,7 +138,7 @@ impl Plan {
                 account::ACCOUNT
             ));
         }
-        Ok(Self { files, obsolete, lines, tier, moves })
+        Ok(Self { files, obsolete, lines, tier, folder_to_relocate: moves })
     }
 }
 
@@ -167,7 +167,7 @@ fn folder_to_move(
         (Some(home), false) => home.join(".local/share/bursar"),
         (None, false) => return Ok(None),
     };
-    let interrupted = relocation::aside(&service.data);
+    let interrupted = relocation::aside_path(&service.data);
     if relocation::has_wallet(&interrupted) {
         let message = format!(
             "{} is left from a move that was interrupted, and has the newest journal: rename it to {}, then run the command again.",
@@ -176,8 +176,8 @@ fn folder_to_move(
         );
         return Err(Fault::because(Code::InUse, message));
     }
-    let old = relocation::aside(&from);
-    let found = relocation::to_be_moved(&from);
+    let old = relocation::aside_path(&from);
+    let found = relocation::unfinished_or_new_source(&from);
     if service.data.join("journal.redb").exists() {
         if old.exists() {
             lines.push(format!(

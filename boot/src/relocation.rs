@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::account::Owner;
 
 /// Files of a running engine, which are not moved.
-const OF_AN_ENGINE: [&str; 3] = ["engine.lock", "control.json", "control.sock"];
+const ENGINE_FILES: [&str; 3] = ["engine.lock", "control.json", "control.sock"];
 
 /// A folder that was moved.
 ///
@@ -34,7 +34,7 @@ pub(crate) struct RelocatedFolder {
 impl RelocatedFolder {
     /// Deletes the old folder, because the new one is in use.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
-        fs::remove_dir_all(&self.aside).map_err(|error| unusable(&self.aside, &error))
+        fs::remove_dir_all(&self.aside).map_err(|error| unusable_folder(&self.aside, &error))
     }
 
     /// Moves the data back.
@@ -51,8 +51,8 @@ impl RelocatedFolder {
             let _left = (self.finish(), back.finish());
             return Ok(());
         }
-        let incoming = incoming(&self.to);
-        let failed = |error| unusable(&self.to, &error);
+        let incoming = incoming_path(&self.to);
+        let failed = |error| unusable_folder(&self.to, &error);
         fs::rename(&self.to, &incoming).map_err(failed)?;
         if let Err(error) = fs::rename(&self.aside, &self.from) {
             fs::rename(&incoming, &self.to).map_err(failed)?;
@@ -64,12 +64,12 @@ impl RelocatedFolder {
 }
 
 /// Returns the name of a copy that is not yet complete.
-fn incoming(to: &Path) -> PathBuf {
+fn incoming_path(to: &Path) -> PathBuf {
     PathBuf::from(format!("{}.incoming", to.display()))
 }
 
 /// Returns the name that the old folder has during a move.
-pub(crate) fn aside(from: &Path) -> PathBuf {
+pub(crate) fn aside_path(from: &Path) -> PathBuf {
     let mut name = from.as_os_str().to_owned();
     name.push(".moved");
     PathBuf::from(name)
@@ -84,8 +84,8 @@ pub(crate) fn has_wallet(folder: &Path) -> bool {
 }
 
 /// Returns the folder to move: `from`, or the folder that an interrupted move has renamed.
-pub(crate) fn to_be_moved(from: &Path) -> Option<PathBuf> {
-    [from.to_owned(), aside(from)].into_iter().find(|folder| has_wallet(folder))
+pub(crate) fn unfinished_or_new_source(from: &Path) -> Option<PathBuf> {
+    [from.to_owned(), aside_path(from)].into_iter().find(|folder| has_wallet(folder))
 }
 
 /// Moves a data folder to another account.
@@ -101,17 +101,17 @@ pub(crate) fn move_folder(
     to: &Path,
     new_owner: Owner,
 ) -> Result<RelocatedFolder, Fault> {
-    move_and(from, to, new_owner, || ())
+    move_folder_with_hook(from, to, new_owner, || ())
 }
 
 /// Like [`move_folder`]; calls `copied` once the copy is complete, before the old folder is renamed.
-fn move_and(
+fn move_folder_with_hook(
     from: &Path,
     to: &Path,
     new_owner: Owner,
     copied: impl FnOnce(),
 ) -> Result<RelocatedFolder, Fault> {
-    let (source, aside) = (to_be_moved(from), aside(from));
+    let (source, aside) = (unfinished_or_new_source(from), aside_path(from));
     let source = source.ok_or_else(|| {
         Fault::because(Code::NoWallet, format!("{} has no wallet to move.", from.display()))
     })?;
@@ -120,8 +120,8 @@ fn move_and(
             format!("{} is in the way: look at it, and remove it if it is old.", aside.display());
         return Err(Fault::because(Code::DataFolder, message));
     }
-    let folder = open_folder(&source).map_err(|error| unusable(&source, &error))?;
-    let found = rustix::fs::fstat(&folder).map_err(|error| unusable(&source, &error.into()))?;
+    let folder = open_folder(&source).map_err(|error| unusable_folder(&source, &error))?;
+    let found = rustix::fs::fstat(&folder).map_err(|error| unusable_folder(&source, &error.into()))?;
     let owner = Owner { uid: found.st_uid, gid: found.st_gid };
     let lock = lock(&source)?;
     if to.join("journal.redb").exists() {
@@ -131,7 +131,7 @@ fn move_and(
         );
         return Err(Fault::because(Code::WalletExists, message));
     }
-    let incoming = incoming(to);
+    let incoming = incoming_path(to);
     let moved = RelocatedFolder { from: from.to_owned(), aside, to: to.to_owned(), owner };
     let staged = stage(&folder, &incoming, &moved, new_owner).and_then(|()| {
         copied();
@@ -142,7 +142,7 @@ fn move_and(
     });
     if let Err(error) = staged {
         let _best_effort = fs::remove_dir_all(&incoming);
-        return Err(unusable(&source, &error));
+        return Err(unusable_folder(&source, &error));
     }
     drop(lock);
     let placed =
@@ -156,7 +156,7 @@ fn move_and(
                 let _best_effort = fs::rename(&moved.aside, from);
                 let _best_effort = fs::remove_dir_all(&incoming);
             }
-            Err(unusable(to, &error))
+            Err(unusable_folder(to, &error))
         }
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn lock(folder: &Path) -> Result<Option<File>, Fault> {
     let file = match OpenOptions::new().read(true).write(true).custom_flags(NOFOLLOW).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unusable(&path, &error)),
+        Err(error) => return Err(unusable_folder(&path, &error)),
     };
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
@@ -219,7 +219,7 @@ fn copy(from: &OwnedFd, to: &Path, owner: Owner, new_owner: Owner) -> io::Result
         let entry = entry?;
         let name = entry.file_name();
         let text = OsStr::from_bytes(name.to_bytes());
-        if text == "." || text == ".." || OF_AN_ENGINE.iter().any(|of_engine| text == *of_engine) {
+        if text == "." || text == ".." || ENGINE_FILES.iter().any(|of_engine| text == *of_engine) {
             continue;
         }
         let odd = |what: &str| {
@@ -281,7 +281,7 @@ fn sync(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
-fn unusable(path: &Path, error: &io::Error) -> Fault {
+fn unusable_folder(path: &Path, error: &io::Error) -> Fault {
     let message = format!("{} cannot be moved or used: {error}.", path.display());
     Fault::because(Code::DataFolder, message)
 }
@@ -292,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    fn me() -> Owner {
+    fn current_owner() -> Owner {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Owner { uid, gid }
     }
@@ -315,19 +315,19 @@ mod tests {
     fn a_move_leaves_one_folder_and_can_be_undone() {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (folder(root.path()), root.path().join("to"));
-        let moved = move_folder(&from, &to, me()).unwrap();
+        let moved = move_folder(&from, &to, current_owner()).unwrap();
         assert!(!from.exists() && !to.join("engine.lock").exists());
         assert_eq!(fs::read_to_string(to.join("wallets/main.wallet")).unwrap(), "w");
         assert_eq!(fs::metadata(to.join("journal.redb")).unwrap().mode() & 0o777, 0o600);
         moved.undo(false).unwrap();
         assert!(from.join("journal.redb").is_file() && !to.exists());
         // In this case an engine has used the new folder.
-        let moved = move_folder(&from, &to, me()).unwrap();
+        let moved = move_folder(&from, &to, current_owner()).unwrap();
         fs::write(to.join("journal.redb"), "newer").unwrap();
         moved.undo(true).unwrap();
         assert_eq!(fs::read_to_string(from.join("journal.redb")).unwrap(), "newer");
-        assert!(!to.exists() && !aside(&from).exists());
-        move_folder(&from, &to, me()).unwrap().finish().unwrap();
+        assert!(!to.exists() && !aside_path(&from).exists());
+        move_folder(&from, &to, current_owner()).unwrap().finish().unwrap();
         assert!(to.join("journal.redb").is_file());
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
     }
@@ -337,7 +337,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (folder(root.path()), root.path().join("to"));
         let mut code = None;
-        let moved = move_and(&from, &to, me(), || code = lock(&from).err().map(|one| one.code));
+        let moved = move_folder_with_hook(&from, &to, current_owner(), || code = lock(&from).err().map(|one| one.code));
         moved.unwrap();
         assert_eq!(code, Some(Code::EngineRunning));
     }
@@ -346,11 +346,11 @@ mod tests {
     fn a_move_that_was_interrupted_is_continued() {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (folder(root.path()), root.path().join("to"));
-        fs::rename(&from, aside(&from)).unwrap();
+        fs::rename(&from, aside_path(&from)).unwrap();
         fs::create_dir(root.path().join("to.incoming")).unwrap();
-        assert_eq!(to_be_moved(&from), Some(aside(&from)));
-        move_folder(&from, &to, me()).unwrap().finish().unwrap();
-        assert!(to.join("journal.redb").is_file() && to_be_moved(&from).is_none());
+        assert_eq!(unfinished_or_new_source(&from), Some(aside_path(&from)));
+        move_folder(&from, &to, current_owner()).unwrap().finish().unwrap();
+        assert!(to.join("journal.redb").is_file() && unfinished_or_new_source(&from).is_none());
     }
 
     #[test]
@@ -358,14 +358,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (folder(root.path()), root.path().join("to"));
         let held = lock(&from).unwrap().unwrap();
-        assert_eq!(move_folder(&from, &to, me()).unwrap_err().code, Code::EngineRunning);
+        assert_eq!(move_folder(&from, &to, current_owner()).unwrap_err().code, Code::EngineRunning);
         drop(held);
         std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
-        assert_eq!(move_folder(&from, &to, me()).unwrap_err().code, Code::DataFolder);
+        assert_eq!(move_folder(&from, &to, current_owner()).unwrap_err().code, Code::DataFolder);
         assert!(from.join("journal.redb").is_file() && !to.exists());
         fs::remove_file(from.join("link")).unwrap();
         fs::create_dir(&to).unwrap();
         fs::write(to.join("journal.redb"), "other").unwrap();
-        assert_eq!(move_folder(&from, &to, me()).unwrap_err().code, Code::WalletExists);
+        assert_eq!(move_folder(&from, &to, current_owner()).unwrap_err().code, Code::WalletExists);
     }
 }

@@ -82,7 +82,7 @@ impl Service {
     }
 
     /// Creates a service for another platform, whose paths this machine cannot check.
-    pub fn elsewhere(scope: Scope, program: PathBuf, data: PathBuf) -> Self {
+    pub fn for_other_platform(scope: Scope, program: PathBuf, data: PathBuf) -> Self {
         Self { scope, program, data }
     }
 }

@@ -54,7 +54,7 @@ pub fn report(scope: Scope) -> Result<Option<ServiceReport>, Fault> {
         );
         Fault::because(Code::UnitEdited, message)
     })?;
-    let service = Service::elsewhere(scope, program.into(), data.into());
+    let service = Service::for_other_platform(scope, program.into(), data.into());
     let unlock = read(&paths.unlock)?.map_or(Tier::None, |text| systemd::tier_of(&text));
     let log = manager.log_command();
     let mut notes = Vec::new();

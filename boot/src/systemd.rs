@@ -65,7 +65,7 @@ MemorySwapMax=0
 
 /// Returns the text of the unit.
 pub fn unit(service: &Service) -> String {
-    let (data, program) = (quoted(&service.data), quoted(&service.program));
+    let (data, program) = (quote_path(&service.data), quote_path(&service.program));
     // systemd repeats a failed start until it succeeds, because a full disk or a late home folder may be temporary.
     let order = match service.scope {
         Scope::System => {
@@ -161,7 +161,7 @@ pub fn ledger_drop_in() -> String {
 /// Returns a path in double quotes, with `%` doubled because systemd expands specifiers.
 ///
 /// A path of a [`Service`] needs no other escape.
-fn quoted(path: &Path) -> String {
+fn quote_path(path: &Path) -> String {
     format!("\"{}\"", path.display().to_string().replace('%', "%%"))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::service::{Scope, Service};
-use crate::xml::escaped;
+use crate::xml::escape_xml;
 
 /// The name of the task.
 pub const TASK: &str = "Bursar";
@@ -12,9 +12,9 @@ pub const TASK: &str = "Bursar";
 ///
 /// It starts the engine at log-on of the account or at the start of the machine, with the account's ordinary rights.
 pub fn task(service: &Service, account: &str) -> String {
-    let path = |path: &Path| escaped(&path.display().to_string());
+    let path = |path: &Path| escape_xml(&path.display().to_string());
     let (program, data) = (path(&service.program), path(&service.data));
-    let account = escaped(account);
+    let account = escape_xml(account);
     let (trigger, logon) = match service.scope {
         Scope::User => (
             format!(
@@ -72,7 +72,7 @@ mod tests {
         let of = |scope| {
             let data = r"C:\Users\a & b\AppData\Local\bursar".into();
             let program = r"C:\Program Files\Bursar\bursar.exe".into();
-            task(&Service::elsewhere(scope, program, data), r"PC\a & b")
+            task(&Service::for_other_platform(scope, program, data), r"PC\a & b")
         };
         crate::accept("task_at_log_on", of(Scope::User));
         crate::accept("task_at_start", of(Scope::System));

@@ -7,7 +7,7 @@ use bursar_core::fault::Fault;
 use serde::Serialize;
 
 use crate::files::{self, Changes, read};
-use crate::lingering::lingers;
+use crate::lingering::is_lingering;
 use crate::manager::Manager;
 use crate::operator::Operator;
 use crate::paths::Paths;
@@ -68,7 +68,7 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<UninstallRepor
         changes.undo();
         return Err(fault);
     }
-    files::unmark(&paths.unfinished);
+    files::remove_marker(&paths.unfinished);
     manager.must(&["daemon-reload"])?;
     let _cleared = manager.systemctl(&["reset-failed", UNIT])?;
     let mut left = Vec::new();
@@ -80,7 +80,7 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<UninstallRepor
             "the account bursar, which owns them (remove it after /var/lib/bursar, never before: another account could get its number)"
                 .to_owned(),
         ),
-        Scope::User if lingers() => {
+        Scope::User if is_lingering() => {
             left.push("services of this account start with the machine (`loginctl disable-linger`)".to_owned());
         }
         Scope::User => {}

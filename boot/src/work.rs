@@ -34,9 +34,9 @@ pub(crate) struct Site<'a> {
 pub(crate) struct Work<'a> {
     site: &'a Site<'a>,
     pub(crate) changes: Changes,
-    pub(crate) moved: Option<RelocatedFolder>,
+    pub(crate) relocated: Option<RelocatedFolder>,
     /// The data folder, if this installation created it.
-    made: Option<PathBuf>,
+    created_folder: Option<PathBuf>,
     /// Whether an earlier installation was interrupted, so that its results must be checked again.
     was_unfinished: bool,
     /// Whether a start was tried, so that an engine may have used the data folder.
@@ -50,8 +50,8 @@ impl<'a> Work<'a> {
         Self {
             site,
             changes: Changes::default(),
-            moved: None,
-            made: None,
+            relocated: None,
+            created_folder: None,
             was_unfinished: site.paths.unfinished.exists(),
             was_started: false,
             notes: Vec::new(),
@@ -69,7 +69,7 @@ impl<'a> Work<'a> {
     ) -> Result<Condition, Fault> {
         let Site { service, paths, manager, before, operator } = *self.site;
         if !plan.lines.is_empty() || self.was_unfinished || !before.is_active() {
-            files::mark(&paths.unfinished)?;
+            files::create_marker(&paths.unfinished)?;
         }
         self.prepare_folder(plan)?;
         let limits = match consent {
@@ -80,13 +80,13 @@ impl<'a> Work<'a> {
         // last.
         if let Some((wanted, current)) = limits
             && wanted != current
-            && !limit::raises(wanted, current)
+            && !limit::is_higher(wanted, current)
         {
             limit::set(service, wanted)?;
         }
         if let Some(consent) = consent {
             let is_stored = read(&paths.credential)?
-                .is_some_and(|text| credential::holds(&text, &consent.password, service.scope));
+                .is_some_and(|text| credential::contains_password(&text, &consent.password, service.scope));
             if !is_stored || !plan.lines.is_empty() {
                 operator.progress("encrypting the password");
                 let text = credential::encrypt(&consent.password, plan.tier, service.scope)?;
@@ -103,7 +103,7 @@ impl<'a> Work<'a> {
         if !before.enabled {
             manager.must(&["enable", UNIT])?;
         }
-        let is_unchanged = self.changes.is_empty() && self.moved.is_none() && !self.was_unfinished;
+        let is_unchanged = self.changes.is_empty() && self.relocated.is_none() && !self.was_unfinished;
         let is_proven = consent.is_none() || !before.is_locked();
         let condition = if before.is_active() && is_unchanged && is_proven {
             manager.condition()?
@@ -111,14 +111,14 @@ impl<'a> Work<'a> {
             self.start(consent.is_some())?
         };
         if let Some((wanted, current)) = limits
-            && limit::raises(wanted, current)
+            && limit::is_higher(wanted, current)
             && let Err(fault) = limit::set(service, wanted)
         {
             let current = limit::text(current);
             self.notes
                 .push(format!("The limit stays at {current} dollars a day: {}", fault.message));
         }
-        files::unmark(&paths.unfinished);
+        files::remove_marker(&paths.unfinished);
         Ok(condition)
     }
 
@@ -128,9 +128,9 @@ impl<'a> Work<'a> {
         match service.scope {
             Scope::System => {
                 let account = account::ensure(&mut self.changes)?;
-                if let Some(from) = &plan.moves {
+                if let Some(from) = &plan.folder_to_relocate {
                     operator.progress("moving the data folder");
-                    self.moved = Some(relocation::move_folder(from, &service.data, account.owner)?);
+                    self.relocated = Some(relocation::move_folder(from, &service.data, account.owner)?);
                 }
             }
             Scope::User if !service.data.exists() => {
@@ -140,7 +140,7 @@ impl<'a> Work<'a> {
                     let message = format!("The data folder {data} cannot be created: {error}.");
                     Fault::because(Code::DataFolder, message)
                 })?;
-                self.made = Some(service.data.clone());
+                self.created_folder = Some(service.data.clone());
             }
             Scope::User => {}
         }
@@ -175,19 +175,19 @@ impl<'a> Work<'a> {
     pub(crate) fn undo(self) -> Result<(), Fault> {
         let Site { manager, before, paths, .. } = *self.site;
         // Errors are ignored: the manager may not respond, and the next run of the command corrects its units.
-        if !before.is_active() || self.moved.is_some() {
+        if !before.is_active() || self.relocated.is_some() {
             let _best_effort = manager.systemctl(&["stop", UNIT]);
         }
         if !before.enabled {
             let _best_effort = manager.systemctl(&["disable", UNIT]);
         }
-        let was_touched = self.was_started || self.moved.is_some();
+        let was_touched = self.was_started || self.relocated.is_some();
         self.changes.undo();
         if !self.was_unfinished {
-            files::unmark(&paths.unfinished);
+            files::remove_marker(&paths.unfinished);
         }
-        let moved_back = self.moved.map_or(Ok(()), |moved| moved.undo(self.was_started));
-        if let Some(made) = self.made {
+        let moved_back = self.relocated.map_or(Ok(()), |moved| moved.undo(self.was_started));
+        if let Some(made) = self.created_folder {
             let _in_use = std::fs::remove_dir(made);
         }
         let _best_effort = manager.systemctl(&["daemon-reload"]);

@@ -6,7 +6,7 @@ use similar::TextDiff;
 const MARK: &str = "# Written by bursar install-service, digest ";
 
 /// Returns the content of a file with this text: a line with the digest, then the text.
-pub(crate) fn marked(text: &str) -> String {
+pub(crate) fn with_digest_line(text: &str) -> String {
     format!("{MARK}{}. Change it in a drop-in: `systemctl edit`.\n{text}", digest(text))
 }
 
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_change_by_hand_is_noticed() {
-        let file = marked("[Unit]\n");
+        let file = with_digest_line("[Unit]\n");
         assert_eq!(authorship(&file), Authorship::Ours);
         assert_eq!(authorship(&format!("{file}# mine\n")), Authorship::Edited);
         assert_eq!(authorship("[Unit]\n"), Authorship::Foreign);

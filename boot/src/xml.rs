@@ -1,7 +1,7 @@
 //! Escaping of text in XML.
 
 /// Escapes text for the content of an element.
-pub(crate) fn escaped(text: &str) -> String {
+pub(crate) fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for one in text.chars() {
         match one {

@@ -18,27 +18,27 @@ use serde_json::{Value, json};
 
 use crate::cli::{GlobalOptions, InstallArgs, ScopeArgs};
 use crate::engine_command::read_password;
-use crate::failure::{failed, finished};
+use crate::failure::{report_failure, print_result};
 
 /// The operator at this process's terminal.
-struct Asker<'a> {
+struct TerminalOperator<'a> {
     global: &'a GlobalOptions,
     terminal: ControllingTerminal,
 }
 
-impl Asker<'_> {
+impl TerminalOperator<'_> {
     fn may_ask(&self) -> bool {
         !self.global.no_input && io::stdin().is_terminal() && self.terminal.is_there()
     }
 
-    fn typed(&self, question: &str) -> Result<String, Fault> {
+    fn read_line(&self, question: &str) -> Result<String, Fault> {
         self.terminal
             .ask_line(question)
             .map_err(|error| Fault::new(Code::Cancelled).with_detail(error))
     }
 }
 
-impl Operator for Asker<'_> {
+impl Operator for TerminalOperator<'_> {
     fn confirm(&self, lines: &[String], question: &str) -> Result<bool, Fault> {
         for line in lines {
             print_err(line);
@@ -51,13 +51,13 @@ impl Operator for Asker<'_> {
                 "This needs your approval, and the command cannot ask on a terminal: add --yes.";
             return Err(Fault::because(Code::ConfirmationNeeded, message));
         }
-        let typed = self.typed(&format!("{question} [y/N] "))?;
+        let typed = self.read_line(&format!("{question} [y/N] "))?;
         Ok(["y", "yes"].iter().any(|yes| typed.eq_ignore_ascii_case(yes)))
     }
 
     fn line(&self, question: &str, option: &str) -> Result<String, Fault> {
         if self.may_ask() {
-            return self.typed(question);
+            return self.read_line(question);
         }
         let message = format!("The command cannot ask on a terminal: add {option}.");
         Err(Fault::because(Code::ConfirmationNeeded, message))
@@ -90,7 +90,7 @@ impl Operator for Asker<'_> {
 
 /// Runs `install-service` and returns its exit code.
 pub(crate) fn install(global: &GlobalOptions, args: &InstallArgs) -> u8 {
-    let asker = Asker { global, terminal: ControllingTerminal::default() };
+    let asker = TerminalOperator { global, terminal: ControllingTerminal::default() };
     let done = wanted(global, args).and_then(|wanted| {
         if args.dry_run {
             let platform = args.platform.map(Platform::from).or_else(Platform::here);
@@ -99,7 +99,7 @@ pub(crate) fn install(global: &GlobalOptions, args: &InstallArgs) -> u8 {
             let data = json!({ "text": text });
             return Ok((data, text));
         }
-        supported()?;
+        check_supported()?;
         let installed = bursar_boot::install(&wanted, &asker)?;
         Ok((data_of(&installed)?, installed_text(&installed)))
     });
@@ -108,9 +108,9 @@ pub(crate) fn install(global: &GlobalOptions, args: &InstallArgs) -> u8 {
 
 /// Runs `uninstall-service` and returns its exit code.
 pub(crate) fn uninstall(global: &GlobalOptions, args: ScopeArgs) -> u8 {
-    let asker = Asker { global, terminal: ControllingTerminal::default() };
-    let done = supported().and_then(|()| {
-        let scope = args.chosen().unwrap_or_else(usual_scope);
+    let asker = TerminalOperator { global, terminal: ControllingTerminal::default() };
+    let done = check_supported().and_then(|()| {
+        let scope = args.chosen_scope().unwrap_or_else(usual_scope);
         let removed = bursar_boot::uninstall(scope, &asker)?;
         Ok((data_of(&removed)?, uninstalled_text(&removed)))
     });
@@ -119,9 +119,9 @@ pub(crate) fn uninstall(global: &GlobalOptions, args: ScopeArgs) -> u8 {
 
 /// Runs `service status` and returns its exit code.
 pub(crate) fn status(global: &GlobalOptions, args: ScopeArgs) -> u8 {
-    let found = supported().and_then(|()| {
+    let found = check_supported().and_then(|()| {
         let scopes =
-            args.chosen().map_or_else(|| vec![Scope::User, Scope::System], |one| vec![one]);
+            args.chosen_scope().map_or_else(|| vec![Scope::User, Scope::System], |one| vec![one]);
         let mut failed = None;
         for scope in scopes {
             match bursar_boot::report(scope) {
@@ -146,7 +146,7 @@ fn usual_scope() -> Scope {
     if rustix::process::geteuid().is_root() { Scope::System } else { Scope::User }
 }
 
-fn supported() -> Result<(), Fault> {
+fn check_supported() -> Result<(), Fault> {
     if Platform::here() == Some(Platform::Linux) {
         return Ok(());
     }
@@ -154,13 +154,13 @@ fn supported() -> Result<(), Fault> {
     Err(Fault::because(Code::NoServiceManager, message))
 }
 
-fn wanted(global: &GlobalOptions, args: &InstallArgs) -> Result<InstallRequest, Fault> {
+fn install_request(global: &GlobalOptions, args: &InstallArgs) -> Result<InstallRequest, Fault> {
     let unknown = |error| Fault::new(Code::InternalError).with_detail(error);
     let program = std::env::current_exe().map_err(unknown)?;
     let data = DataFolder::locate(global.data.clone())?;
     let data = std::path::absolute(data).map_err(unknown)?;
     Ok(InstallRequest {
-        scope: args.scope.chosen().unwrap_or(Scope::User),
+        scope: args.scope.chosen_scope().unwrap_or(Scope::User),
         program,
         data: data.components().collect(),
         data_is_chosen: global.data.is_some(),
@@ -181,8 +181,8 @@ fn data_of(value: &impl Serialize) -> Result<Value, Fault> {
 
 fn finish(command: &str, global: &GlobalOptions, done: Result<(Value, String), Fault>) -> u8 {
     match done {
-        Err(fault) => failed(command, global, fault),
-        Ok((data, text)) => finished(command, global, &data, text.as_bytes()),
+        Err(fault) => report_failure(command, global, fault),
+        Ok((data, text)) => print_result(command, global, &data, text.as_bytes()),
     }
 }
 

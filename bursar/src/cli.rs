@@ -156,7 +156,7 @@ pub(crate) struct ScopeArgs {
 
 impl ScopeArgs {
     /// Returns the chosen scope; `None` if no option chose one.
-    pub(crate) fn chosen(self) -> Option<Scope> {
+    pub(crate) fn chosen_scope(self) -> Option<Scope> {
         match (self.user, self.system) {
             (_, true) => Some(Scope::System),
             (true, false) => Some(Scope::User),

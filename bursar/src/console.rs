@@ -14,7 +14,7 @@ use bursar_core::text::{Zone, countdown};
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
+use bursar_engine::service::instance::{ENGINE_WAIT, Instance, InstanceLock, claim, running};
 use bursar_tui::console::{self, Connector, Palette, QueueAtExit, Setup, Theme};
 use bursar_tui::link::Link;
 use jiff::tz::TimeZone;
@@ -40,7 +40,7 @@ pub(crate) fn is_possible(global: &GlobalOptions) -> bool {
 pub(crate) async fn run(global: &GlobalOptions, screen: &Screen) -> u8 {
     match attach_or_become(global, screen).await {
         Ok(exit) => exit,
-        Err(fault) => crate::failure::failed("console", global, fault),
+        Err(fault) => crate::failure::report_failure("console", global, fault),
     }
 }
 
@@ -70,7 +70,7 @@ async fn with_folder(
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
     };
-    match claim(&folder, ENGINE_WAITS)? {
+    match claim(&folder, ENGINE_WAIT)? {
         Instance::Running(file) => {
             let first = Link::connect(&file, Program::Console).await?;
             let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
@@ -152,7 +152,7 @@ impl SignalRelay {
                 tokio::time::sleep(RESTORE_TIMEOUT).await;
                 if !is_restored.load(Ordering::SeqCst) {
                     // Answered requests are already on disk.
-                    std::process::exit(i32::from(signal.exit()));
+                    std::process::exit(i32::from(signal.exit_code()));
                 }
             }
         });

@@ -17,7 +17,7 @@ use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, claim};
+use bursar_engine::service::instance::{COMMAND_WAIT, Instance, InstanceLock, claim};
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,11 +62,11 @@ struct RecordedAnswer {
 /// The outcome of one run of the engine.
 enum RunOutcome {
     /// The session has disconnected.
-    Over,
+    Disconnected,
     /// The command has ended with this frame, and the engine has stopped with this result.
     Done(Frame, Result<(), Fault>),
     /// A person must answer this question, given as the JSON of its prompt frame.
-    Asks(Vec<u8>),
+    NeedsAnswer(Vec<u8>),
 }
 
 /// The sources of answers to this command's questions.
@@ -129,7 +129,7 @@ pub(crate) async fn serve(
             Err(fault) => Err(fault),
         };
         match ran {
-            Ok(RunOutcome::Over) => return,
+            Ok(RunOutcome::Disconnected) => return,
             // A restore is complete only after the engine has stopped, because stopping puts the files in place.
             Ok(RunOutcome::Done(_, Err(fault)))
                 if matches!(&*parsed, Order::Wallet(WalletOrder::Restore { .. })) =>
@@ -141,7 +141,7 @@ pub(crate) async fn serve(
                 session.send(&frame).await;
                 return;
             }
-            Ok(RunOutcome::Asks(prompt)) => {
+            Ok(RunOutcome::NeedsAnswer(prompt)) => {
                 let Some(answer) = session.next().await else { return };
                 if matches!(answer.message(), Ok(ToEngine::Cancel { .. })) {
                     return;
@@ -172,7 +172,7 @@ async fn finish(session: &mut FrameStream, id: u64, result: Result<Answer, Fault
 /// Takes the folder's lock again, which was released during a question.
 async fn claim_again(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     let folder = folder.clone();
-    let claimed = tokio::task::spawn_blocking(move || claim(&folder, COMMAND_WAITS)).await;
+    let claimed = tokio::task::spawn_blocking(move || claim(&folder, COMMAND_WAIT)).await;
     match claimed.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
         Instance::Free(lock) => Ok(lock),
         Instance::Running(_file) => Err(Fault::because(
@@ -265,7 +265,7 @@ async fn relay(
                     upstream.send(&frame).await;
                     continue;
                 }
-                None => return Ok(RunOutcome::Over),
+                None => return Ok(RunOutcome::Disconnected),
             },
         };
         let asked = match frame.message() {
@@ -290,9 +290,9 @@ async fn relay(
                 recorded.truncate(replayed);
                 session.send(&frame).await;
                 if sources.needs_a_person(&asked) {
-                    return Ok(RunOutcome::Asks(prompt.clone()));
+                    return Ok(RunOutcome::NeedsAnswer(prompt.clone()));
                 }
-                let Some(answer) = session.next().await else { return Ok(RunOutcome::Over) };
+                let Some(answer) = session.next().await else { return Ok(RunOutcome::Disconnected) };
                 upstream.send(&answer).await;
                 recorded.push(RecordedAnswer { prompt: prompt.clone(), answer });
                 replayed = replayed.saturating_add(1);

@@ -11,7 +11,7 @@ use bursar_core::fault::Fault;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim};
+use bursar_engine::service::instance::{ENGINE_WAIT, Instance, InstanceLock, claim};
 use bursar_tui::link::Secret;
 use bursar_tui::oneshot;
 use bursar_tui::secret_source::{SecretSource, Stdin};
@@ -25,7 +25,7 @@ use crate::signals::{Signal, Signals};
 pub(crate) async fn run(global: &GlobalOptions, args: &EngineArgs) -> u8 {
     match run_until_signal(global, args).await {
         Ok(exit) => exit,
-        Err(fault) => crate::failure::failed("engine", global, fault),
+        Err(fault) => crate::failure::report_failure("engine", global, fault),
     }
 }
 
@@ -35,7 +35,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let shown = folder.path().display().to_string();
-    let lock = match claim(&folder, ENGINE_WAITS)? {
+    let lock = match claim(&folder, ENGINE_WAIT)? {
         Instance::Free(lock) => lock,
         Instance::Running(file) => {
             let message = format!(
@@ -59,8 +59,8 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
                     print_err("The wallet is locked, so nothing is paid: open it with `bursar wallet open`.");
                 }
                 let reports = async {
-                    manager.ready(&engine).await;
-                    manager.follow(&engine).await;
+                    manager.report_ready(&engine).await;
+                    manager.report_changes(&engine).await;
                 };
                 // cancel-safe: the reports change nothing and never end.
                 tokio::select! {
@@ -72,13 +72,13 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
         },
         signal = signals.next() => Ok(signal),
     };
-    manager.stopping().await;
+    manager.report_stopping().await;
     // A signal during the orderly stop may end the process early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         _again = signals.next() => {}
     }
-    ended.map(Signal::exit)
+    ended.map(Signal::exit_code)
 }
 
 /// Describes how the wallet is opened at this start; `None` if a person opens it.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cli::GlobalOptions;
 
 /// Reports a failure that happened outside an engine, and returns its exit code.
-pub(crate) fn failed(
+pub(crate) fn report_failure(
     command: &str,
     global: &GlobalOptions,
     failure: impl Into<oneshot::Failure>,
@@ -20,7 +20,7 @@ pub(crate) fn failed(
 }
 
 /// Prints the result of a command: `data` with `--json`, otherwise `text`. Returns the exit code.
-pub(crate) fn finished(command: &str, global: &GlobalOptions, data: &Value, text: &[u8]) -> u8 {
+pub(crate) fn print_result(command: &str, global: &GlobalOptions, data: &Value, text: &[u8]) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     if global.json {
         return oneshot::succeed(command, data, &mut out, &mut err);
@@ -29,7 +29,7 @@ pub(crate) fn finished(command: &str, global: &GlobalOptions, data: &Value, text
         Ok(()) => 0,
         Err(error) => {
             let fault = Fault::because(Code::InternalError, "The result could not be written.");
-            failed(command, global, fault.with_detail(error))
+            report_failure(command, global, fault.with_detail(error))
         }
     }
 }

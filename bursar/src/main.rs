@@ -29,7 +29,7 @@ use bursar_pay::PayArgs;
 use bursar_tui::secret_source::SecretSource;
 
 use cli::{Cli, Command, GlobalOptions, Screen, ServiceCommand};
-use failure::failed;
+use failure::report_failure;
 
 /// How long a blocked thread, such as one that reads a prompt, may delay the exit, in milliseconds.
 const LINGER_MS: u64 = 100;
@@ -50,8 +50,8 @@ fn main() -> ExitCode {
         Ok(Cli { global, screen, command: None }) if console::is_possible(&global) => {
             in_runtime("console", &global, console::run(&global, &screen))
         }
-        Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => piped(&global),
-        Ok(Cli { global, command: None, .. }) => usage::no_command(&global),
+        Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => run_piped_session(&global),
+        Ok(Cli { global, command: None, .. }) => usage::report_no_command(&global),
         Err(error) => usage::parse_error(error, &arguments),
     })
 }
@@ -59,10 +59,10 @@ fn main() -> ExitCode {
 /// Runs a piped session: one command per line, in order, until the first failure.
 ///
 /// Skips empty lines and lines that start with `#`. Returns the exit code of the last command that ran.
-fn piped(global: &GlobalOptions) -> u8 {
+fn run_piped_session(global: &GlobalOptions) -> u8 {
     if global.options().password == SecretSource::Stdin {
         let message = "Standard input holds the commands: give the password with --password-file.";
-        return failed("session", global, Fault::because(Code::BadInput, message));
+        return report_failure("session", global, Fault::because(Code::BadInput, message));
     }
     let mut exit = None;
     for line in io::stdin().lines() {
@@ -70,11 +70,11 @@ fn piped(global: &GlobalOptions) -> u8 {
             Ok(line) if line.trim().is_empty() || line.trim_start().starts_with('#') => continue,
             Ok(line) => match Order::parse_line(&line) {
                 Ok(order) => dispatch(global, Command::Order(Box::new(order))),
-                Err(error) => failed("session", global, Fault::because(Code::BadInput, error.0)),
+                Err(error) => report_failure("session", global, Fault::because(Code::BadInput, error.0)),
             },
             Err(error) => {
                 let fault = Fault::because(Code::BadInput, "Standard input cannot be read.");
-                failed("session", global, fault.with_detail(error))
+                report_failure("session", global, fault.with_detail(error))
             }
         };
         if ended != 0 {
@@ -82,14 +82,14 @@ fn piped(global: &GlobalOptions) -> u8 {
         }
         exit = Some(ended);
     }
-    exit.unwrap_or_else(|| usage::no_command(global))
+    exit.unwrap_or_else(|| usage::report_no_command(global))
 }
 
 /// Makes the purchase of `bursar pay`.
-async fn buy(global: &GlobalOptions, args: &PayArgs) -> u8 {
+async fn run_pay(global: &GlobalOptions, args: &PayArgs) -> u8 {
     if global.data.is_some() {
         let message = "`bursar pay` does not use --data: to send a body, use -d or --body.";
-        return failed("pay", global, Fault::because(Code::BadInput, message));
+        return report_failure("pay", global, Fault::because(Code::BadInput, message));
     }
     bursar_pay::run(args, &global.options()).await
 }
@@ -108,7 +108,7 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
         Command::Demo(demo) => companion::demo(global, &demo.arguments),
         Command::Pay(pay) => {
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });
-            in_runtime("pay", global, buy(global, &pay))
+            in_runtime("pay", global, run_pay(global, &pay))
         }
         Command::Completions { shell } => usage::completions(global, shell),
         Command::Order(order) => {
@@ -127,6 +127,6 @@ fn in_runtime(command: &str, global: &GlobalOptions, work: impl Future<Output = 
             runtime.shutdown_timeout(Duration::from_millis(LINGER_MS));
             exit
         }
-        Err(error) => failed(command, global, Fault::new(Code::InternalError).with_detail(error)),
+        Err(error) => report_failure(command, global, Fault::new(Code::InternalError).with_detail(error)),
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     use super::install;
 
     /// The environment variable that makes the child process panic.
-    const PANICS: &str = "BURSAR_TEST_PANICS";
+    const PANICS_VARIABLE: &str = "BURSAR_TEST_PANICS";
     const PASSWORD: &str = "Kanarienvögel-4d1e Passwort";
 
     /// Runs in a child process with the program's panic hook, and tries each kind of panic that repeats its input.
@@ -101,7 +101,7 @@ mod tests {
         reason = "each of them is to panic"
     )]
     fn a_process_that_panics_with_a_password_in_hand() {
-        if std::env::var_os(PANICS).is_none() {
+        if std::env::var_os(PANICS_VARIABLE).is_none() {
             return;
         }
         install();
@@ -127,7 +127,7 @@ mod tests {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["panics::tests::a_process_that_panics_with_a_password_in_hand"])
             .args(["--exact", "--ignored", "--nocapture"])
-            .env(PANICS, "1")
+            .env(PANICS_VARIABLE, "1")
             .output()
             .unwrap();
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());

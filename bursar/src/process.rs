@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_engine::redact::Redacting;
+use bursar_engine::redact::RedactingWriter;
 use tracing_subscriber::EnvFilter;
 
 /// The environment variable that selects log lines.
@@ -71,7 +71,7 @@ pub(crate) fn log_to_stderr(default: &str) {
         EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_unset| EnvFilter::new(default));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| Redacting(std::io::stderr()))
+        .with_writer(|| RedactingWriter(std::io::stderr()))
         // Otherwise the subscriber would report a failed write with `eprintln!`, whose panic would end the process.
         .log_internal_errors(false);
     // In a piped session this runs for each command, and only the first call has an effect.
@@ -101,7 +101,7 @@ fn log_to_file(path: &Path) -> io::Result<()> {
     let file: Arc<File> = Arc::new(open_for_its_owner(path)?);
     let filter =
         EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_wrong| EnvFilter::new("off"));
-    let writer = move || Redacting(Arc::clone(&file));
+    let writer = move || RedactingWriter(Arc::clone(&file));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     lines.with_ansi(false).log_internal_errors(false).init();
     Ok(())

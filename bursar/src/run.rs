@@ -11,7 +11,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, claim};
+use bursar_engine::service::instance::{COMMAND_WAIT, Instance, InstanceLock, claim};
 use bursar_tui::link::Link;
 use bursar_tui::oneshot::{self, Options, Streams};
 
@@ -25,7 +25,7 @@ pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
     }
     match attach_or_become(global, order).await {
         Ok(exit) => exit,
-        Err(fault) => crate::failure::failed(command, global, fault),
+        Err(fault) => crate::failure::report_failure(command, global, fault),
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
 async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
     let path = match DataFolder::locate(global.data.clone()) {
         Ok(path) => path,
-        Err(fault) => return crate::failure::failed(order.name(), global, fault),
+        Err(fault) => return crate::failure::report_failure(order.name(), global, fault),
     };
     let command = order.name();
     let closed = std::fs::symlink_metadata(&path)
@@ -56,7 +56,7 @@ async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fa
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let options = Options { data: Some(folder.path().to_owned()), ..global.options() };
-    match claim(&folder, COMMAND_WAITS)? {
+    match claim(&folder, COMMAND_WAIT)? {
         Instance::Running(file) => {
             let link = Link::connect(&file, Program::Command).await?;
             let options = Options { engine_running: true, ..options };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bursar_engine::engine::Engine;
 
 /// Interval at which the engine's state and progress are checked.
-const PING_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Minimum interval between two progress reports. More frequent reports would delay the core's other work.
 const PROGRESS_INTERVAL_MIN: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ pub(crate) enum Message {
 /// The service manager of this process, if there is one.
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
-    is_there: bool,
+    is_present: bool,
     /// If no progress is reported for this long, the manager restarts the service.
     watchdog: Option<Duration>,
 }
@@ -40,27 +40,27 @@ impl ServiceManager {
     #[cfg(target_os = "linux")]
     pub(crate) fn of_this_process() -> Self {
         Self {
-            is_there: std::env::var_os("NOTIFY_SOCKET").is_some(),
+            is_present: std::env::var_os("NOTIFY_SOCKET").is_some(),
             watchdog: sd_notify::watchdog_enabled(),
         }
     }
 
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn of_this_process() -> Self {
-        Self { is_there: false, watchdog: None }
+        Self { is_present: false, watchdog: None }
     }
 
     /// Reports that the engine is ready.
-    pub(crate) async fn ready(&self, engine: &Engine) {
-        if self.is_there {
+    pub(crate) async fn report_ready(&self, engine: &Engine) {
+        if self.is_present {
             let sent = send(Message::Ready(state_of(engine)));
             let _slow = tokio::time::timeout(MESSAGE_TIMEOUT, sent).await;
         }
     }
 
     /// Reports each new state of the engine, and the progress of its core. Never ends.
-    pub(crate) async fn follow(&self, engine: &Engine) {
-        if !self.is_there {
+    pub(crate) async fn report_changes(&self, engine: &Engine) {
+        if !self.is_present {
             return std::future::pending().await;
         }
         let turn = async || engine.core().wait_for_queue().await.is_ok();
@@ -69,8 +69,8 @@ impl ServiceManager {
         tokio::join!(progress, states);
     }
 
-    pub(crate) async fn stopping(&self) {
-        if self.is_there {
+    pub(crate) async fn report_stopping(&self) {
+        if self.is_present {
             let _slow = tokio::time::timeout(MESSAGE_TIMEOUT, send(Message::Stopping)).await;
         }
     }
@@ -83,7 +83,7 @@ async fn report_progress(
     send: impl AsyncFn(Message),
 ) {
     let Some(watchdog) = watchdog else { return std::future::pending().await };
-    let every = PING_INTERVAL.min(watchdog / 3).max(PROGRESS_INTERVAL_MIN);
+    let every = CHECK_INTERVAL.min(watchdog / 3).max(PROGRESS_INTERVAL_MIN);
     loop {
         if turn().await {
             send(Message::Alive).await;
@@ -101,7 +101,7 @@ async fn report_states(state: impl Fn() -> String, send: impl AsyncFn(Message)) 
             send(Message::State(now.clone())).await;
             reported = Some(now);
         }
-        tokio::time::sleep(PING_INTERVAL).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 

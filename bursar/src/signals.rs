@@ -16,7 +16,7 @@ pub(crate) enum Signal {
 
 impl Signal {
     /// Returns the exit code of a process that this signal stopped.
-    pub(crate) fn exit(self) -> u8 {
+    pub(crate) fn exit_code(self) -> u8 {
         match self {
             Signal::Interrupt => Code::Cancelled.exit(),
             Signal::Terminate | Signal::HangUp => 0,

@@ -32,14 +32,14 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
     let message =
         "--observe, --ascii and --color are for the console only: use them without a command.";
-    crate::failure::failed("bursar", global, Fault::because(Code::BadInput, message))
+    crate::failure::report_failure("bursar", global, Fault::because(Code::BadInput, message))
 }
 
 /// Handles `bursar` without a command where the console cannot run.
-pub(crate) fn no_command(global: &GlobalOptions) -> u8 {
+pub(crate) fn report_no_command(global: &GlobalOptions) -> u8 {
     if global.json {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
-        return envelope(fault);
+        return print_envelope(fault);
     }
     // A closed standard error cannot be reported anywhere.
     let _closed = io::stderr().write_all(FIRST_STEPS.as_bytes());
@@ -51,7 +51,7 @@ pub(crate) fn parse_error(mut error: clap::Error, arguments: &[OsString]) -> u8 
     bursar_control::grammar::shorten(&mut error);
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && wants_json(arguments) {
-        return envelope(Fault::because(Code::BadInput, plain_message(&error)));
+        return print_envelope(Fault::because(Code::BadInput, plain_message(&error)));
     }
     let _closed = error.print();
     if asked { 0 } else { Code::BadInput.exit() }
@@ -72,7 +72,7 @@ fn plain_message(error: &clap::Error) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
 }
 
-fn envelope(fault: Fault) -> u8 {
+fn print_envelope(fault: Fault) -> u8 {
     let options = Options { json: true, ..Options::default() };
     oneshot::fail(None, fault, &options, &mut io::stdout(), &mut io::stderr())
 }
@@ -82,7 +82,7 @@ pub(crate) fn completions(global: &GlobalOptions, shell: clap_complete::Shell) -
     clap_complete::generate(shell, &mut Cli::command(), "bursar", &mut script);
     let text = String::from_utf8_lossy(&script);
     let data = serde_json::json!({ "shell": shell.to_string(), "script": text });
-    crate::failure::finished("completions", global, &data, &script)
+    crate::failure::print_result("completions", global, &data, &script)
 }
 
 #[cfg(test)]

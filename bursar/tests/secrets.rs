@@ -24,10 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Stage {
     home: tempfile::TempDir,
     /// All output of commands and all responses to agents.
-    said: Vec<(String, Vec<u8>)>,
+    outputs: Vec<(String, Vec<u8>)>,
 }
 
-fn private(path: &Path, text: &str) {
+fn write_private_file(path: &Path, text: &str) {
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }
@@ -65,9 +65,9 @@ impl Stage {
         assert_eq!(told["ok"], true, "{line}: {told} {}", String::from_utf8_lossy(&output.stderr));
         // Registering an agent shows its token to the operator.
         if !line.starts_with("agent register") {
-            self.said.push((line.to_owned(), output.stdout));
+            self.outputs.push((line.to_owned(), output.stdout));
         }
-        self.said.push((format!("{line}, standard error"), output.stderr));
+        self.outputs.push((format!("{line}, standard error"), output.stderr));
         told["data"].clone()
     }
 
@@ -76,11 +76,11 @@ impl Stage {
     }
 
     /// Starts an engine and returns it with its address.
-    fn engine(&self, options: &str) -> (Running, String) {
+    fn engine(&self, options: &str) -> (RunningProcess, String) {
         let mut command = self.command(&format!("engine --listen 127.0.0.1:0 {options}"));
         let before = std::fs::read(self.path("out")).map_or(0, |out| out.len());
         command.stdout(self.log("out")).stderr(self.log("log"));
-        let mut running = Running(command.spawn().unwrap());
+        let mut running = RunningProcess(command.spawn().unwrap());
         let end = Instant::now() + PATIENCE;
         loop {
             let out = std::fs::read_to_string(self.path("out")).unwrap();
@@ -105,15 +105,15 @@ impl Stage {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let text = String::from_utf8(answer.clone()).unwrap();
-        self.said.push((format!("POST {path}"), answer));
+        self.outputs.push((format!("POST {path}"), answer));
         serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 }
 
 /// A child process that is killed at the end of the test.
-struct Running(Child);
+struct RunningProcess(Child);
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         let _ended_already = self.0.kill();
         let _status = self.0.wait();
@@ -148,7 +148,7 @@ fn offer(n: u32) -> Value {
 }
 
 /// Returns the values that must not appear anywhere, with their names. Keys are included both as text and as bytes.
-fn canaries(phrase: &Value, tokens: &[String]) -> Vec<(String, Vec<u8>)> {
+fn secret_values(phrase: &Value, tokens: &[String]) -> Vec<(String, Vec<u8>)> {
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
     let mut add = |name: &str, bytes: &[u8]| found.push((name.to_owned(), bytes.to_vec()));
     add("password", PASSWORD.as_bytes());
@@ -180,9 +180,9 @@ fn t_37_program_output_and_files_contain_no_secret() {
     let vectors: Value = serde_json::from_str(&std::fs::read_to_string(vectors).unwrap()).unwrap();
     let mut cases = vectors["cases"].as_array().unwrap().iter();
     let phrase = cases.find(|case| case["name"] == "legal winner").unwrap();
-    let mut stage = Stage { home, said: Vec::new() };
-    private(&stage.path("password"), PASSWORD);
-    private(&stage.path("phrase"), phrase["mnemonic"].as_str().unwrap());
+    let mut stage = Stage { home, outputs: Vec::new() };
+    write_private_file(&stage.path("password"), PASSWORD);
+    write_private_file(&stage.path("phrase"), phrase["mnemonic"].as_str().unwrap());
 
     let (engine, address) = stage.engine("");
     stage.run("wallet create main");
@@ -233,7 +233,7 @@ fn t_37_program_output_and_files_contain_no_secret() {
     stage.run("wallet lock");
     stage.run("wallet open");
 
-    let canaries = canaries(phrase, &tokens);
+    let canaries = secret_values(phrase, &tokens);
     let holds = |place: &str, bytes: &[u8]| {
         for (name, canary) in &canaries {
             let found = bytes.windows(canary.len()).any(|window| window == canary);
@@ -246,10 +246,10 @@ fn t_37_program_output_and_files_contain_no_secret() {
     for file in &places {
         holds(&file.display().to_string(), &std::fs::read(file).unwrap());
     }
-    for (what, bytes) in &stage.said {
+    for (what, bytes) in &stage.outputs {
         holds(what, bytes);
     }
-    assert!(stage.said.len() > 70, "{}", stage.said.len());
+    assert!(stage.outputs.len() > 70, "{}", stage.outputs.len());
     for name in ["cmdline", "environ"] {
         // Only Linux has these files, and only root can read them.
         let Ok(bytes) = std::fs::read(format!("/proc/{}/{name}", engine.0.id())) else { continue };

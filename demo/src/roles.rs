@@ -17,7 +17,7 @@ use bursar_devnet::merchant::{Merchant, MerchantConfig};
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
 use bursar_facilitator::config::Config;
 use bursar_facilitator::service::{Running, load_keys};
 use bursar_pay::PayArgs;
@@ -35,7 +35,7 @@ const UNOWNED_ADDRESS: Address = address!("0x00000000000000000000000000000000000
 /// Runs the engine of `bursar engine` on a folder of the demonstration.
 pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result<()> {
     let folder = DataFolder::open(folder)?;
-    let Instance::Free(lock) = claim(&folder, ENGINE_WAITS)? else {
+    let Instance::Free(lock) = claim(&folder, ENGINE_WAIT)? else {
         bail!("another engine uses the data folder")
     };
     std::fs::write(folder.file("settings.toml"), local_settings(chain)?)?;

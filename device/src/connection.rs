@@ -36,18 +36,18 @@ impl<K> fmt::Debug for UnansweredDevices<K> {
 }
 
 impl<K: Eq + Hash> UnansweredDevices<K> {
-    fn all(&self) -> MutexGuard<'_, HashMap<K, Arc<dyn Device>>> {
+    fn lock_all(&self) -> MutexGuard<'_, HashMap<K, Arc<dyn Device>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the connection of a device that may still send an answer.
     pub(crate) fn get(&self, key: &K) -> Option<Arc<dyn Device>> {
-        self.all().get(key).cloned()
+        self.lock_all().get(key).cloned()
     }
 
     /// Forgets the devices that are unplugged.
     pub(crate) fn retain(&self, is_plugged: impl Fn(&K) -> bool) {
-        self.all().retain(|key, _device| is_plugged(key));
+        self.lock_all().retain(|key, _device| is_plugged(key));
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Connection<K, T> {
 struct Inner<K, T> {
     key: K,
     name: String,
-    owing: UnansweredDevices<K>,
+    unanswered_devices: UnansweredDevices<K>,
     owes_answer: AtomicBool,
     is_lost: AtomicBool,
     /// Locked by the task of the one running exchange.
@@ -88,7 +88,7 @@ impl<K, T> Connection<K, T> {
         let ledger = tokio::sync::Mutex::new(Ledger::from_transport(transport));
         let (owes_answer, is_lost, owing) =
             (AtomicBool::default(), AtomicBool::default(), owing.clone());
-        Self { inner: Arc::new(Inner { key, name, owing, owes_answer, is_lost, ledger }) }
+        Self { inner: Arc::new(Inner { key, name, unanswered_devices: owing, owes_answer, is_lost, ledger }) }
     }
 }
 
@@ -102,7 +102,7 @@ where
     }
 
     fn exchange(&self, command: &Command) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>> {
-        let command = converted(command);
+        let command = to_apdu_command(command);
         Box::pin(async move {
             let inner = &self.inner;
             if self.is_lost() {
@@ -112,7 +112,7 @@ where
             if inner.owes_answer.swap(true, Ordering::AcqRel) {
                 return Err(ExchangeFault::OwesAnswer);
             }
-            inner.owing.all().insert(inner.key.clone(), Arc::new(self.clone()));
+            inner.unanswered_devices.lock_all().insert(inner.key.clone(), Arc::new(self.clone()));
             let running = Arc::clone(inner);
             let exchange = tokio::spawn(async move { running.run(command).await });
             // cancel-safe: the task reads the answer even if the caller has gone away.
@@ -134,7 +134,7 @@ impl<K: Eq + Hash, T: LedgerTransport> Inner<K, T> {
         let answer = answer_of(self.ledger.lock().await.exchange(command).await);
         match &answer {
             Ok(_bytes) => {
-                self.owing.all().remove(&self.key);
+                self.unanswered_devices.lock_all().remove(&self.key);
                 self.owes_answer.store(false, Ordering::Release);
             }
             // The device stays in the list, because it may still send the answer to another connection.
@@ -145,7 +145,7 @@ impl<K: Eq + Hash, T: LedgerTransport> Inner<K, T> {
 }
 
 /// Converts a command into the library's form.
-fn converted(command: &Command) -> Result<ApduCommand, LedgerError> {
+fn to_apdu_command(command: &Command) -> Result<ApduCommand, LedgerError> {
     let [p1, p2] = command.parameters();
     let head = ApduCommand::builder().cla(command.class()).ins(command.instruction()).p1(p1).p2(p2);
     // Without data the library omits the length byte. `le(0)` appends a byte with the same place and value.

@@ -20,13 +20,13 @@ use crate::connection::{Connection, UnansweredDevices};
 #[derive(Debug)]
 pub struct Emulators {
     addresses: Vec<SocketAddr>,
-    owing: UnansweredDevices<SocketAddr>,
+    unanswered_devices: UnansweredDevices<SocketAddr>,
 }
 
 impl Emulators {
     /// Creates the list of emulators, whether or not they run now.
     pub fn new(addresses: Vec<SocketAddr>) -> Self {
-        Self { addresses, owing: UnansweredDevices::default() }
+        Self { addresses, unanswered_devices: UnansweredDevices::default() }
     }
 
     /// Creates the list of emulators from a comma-separated list of addresses.
@@ -35,7 +35,7 @@ impl Emulators {
     ///
     /// # Errors
     /// The reason why the list is not valid, as the end of a sentence.
-    pub fn named(list: &str) -> Result<Self, String> {
+    pub fn parse(list: &str) -> Result<Self, String> {
         let one = |text: &str| match text.trim().parse::<SocketAddr>() {
             Ok(address) if address.ip().is_loopback() => Ok(address),
             Ok(address) => Err(format!("{address} is not an address of this machine")),
@@ -55,12 +55,12 @@ impl Devices for Emulators {
         Box::pin(async move {
             // A restarted emulator has the same address, so lost ones are removed here; a real device gets a new id.
             let is_lost =
-                |at: &SocketAddr| self.owing.get(at).is_some_and(|device| device.is_lost());
+                |at: &SocketAddr| self.unanswered_devices.get(at).is_some_and(|device| device.is_lost());
             let lost: Vec<SocketAddr> = self.addresses.iter().copied().filter(is_lost).collect();
-            self.owing.retain(|at| !lost.contains(at));
+            self.unanswered_devices.retain(|at| !lost.contains(at));
             let mut devices = Vec::new();
             for address in &self.addresses {
-                if let Some(device) = self.owing.get(address) {
+                if let Some(device) = self.unanswered_devices.get(address) {
                     devices.push(device);
                     continue;
                 }
@@ -69,7 +69,7 @@ impl Devices for Emulators {
                     continue;
                 };
                 let name = format!("Ledger Flex emulator ({})", address.port());
-                let connection = Connection::new(*address, name, transport, &self.owing);
+                let connection = Connection::new(*address, name, transport, &self.unanswered_devices);
                 devices.push(Arc::new(connection) as Arc<dyn Device>);
             }
             Ok(devices)
@@ -80,7 +80,7 @@ impl Devices for Emulators {
 /// A simulated device in this process.
 pub trait SimulatedDevice: Send + Sync + fmt::Debug {
     /// Returns a number that changes each time the cable is pulled; `None` while the device is not plugged in.
-    fn plugged(&self) -> Option<u64>;
+    fn plug_number(&self) -> Option<u64>;
 
     /// Sends a command to the device.
     ///
@@ -92,7 +92,7 @@ pub trait SimulatedDevice: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct InProcess {
     device: Arc<dyn SimulatedDevice>,
-    owing: UnansweredDevices<u64>,
+    unanswered_devices: UnansweredDevices<u64>,
 }
 
 /// The cable to a simulated device.
@@ -101,20 +101,20 @@ struct Cable(Arc<dyn SimulatedDevice>);
 impl InProcess {
     /// Creates the connection, whether or not the device is plugged in now.
     pub fn new(device: Arc<dyn SimulatedDevice>) -> Self {
-        Self { device, owing: UnansweredDevices::default() }
+        Self { device, unanswered_devices: UnansweredDevices::default() }
     }
 }
 
 impl Devices for InProcess {
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
-        let plugged = self.device.plugged();
-        self.owing.retain(|key| Some(*key) == plugged);
-        let device = plugged.map(|plugged| match self.owing.get(&plugged) {
+        let plugged = self.device.plug_number();
+        self.unanswered_devices.retain(|key| Some(*key) == plugged);
+        let device = plugged.map(|plugged| match self.unanswered_devices.get(&plugged) {
             Some(device) => device,
             None => {
                 let cable = Cable(Arc::clone(&self.device));
                 let name = "Ledger Flex (0001)".to_owned();
-                Arc::new(Connection::new(plugged, name, cable, &self.owing)) as Arc<dyn Device>
+                Arc::new(Connection::new(plugged, name, cable, &self.unanswered_devices)) as Arc<dyn Device>
             }
         });
         Box::pin(std::future::ready(Ok(device.into_iter().collect())))

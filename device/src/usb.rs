@@ -16,14 +16,14 @@ use crate::connection::{Connection, UnansweredDevices};
 /// answers that belong to other programs, and on macOS it would keep these programs out.
 #[derive(Debug, Default)]
 pub struct Usb {
-    owing: UnansweredDevices<HidDeviceId>,
+    unanswered_devices: UnansweredDevices<HidDeviceId>,
     /// Held by the lookup that runs. If USB hangs, every further lookup would block another thread.
-    looking: Arc<Mutex<()>>,
+    lookup_lock: Arc<Mutex<()>>,
 }
 
 impl Devices for Usb {
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
-        let (owing, looking) = (self.owing.clone(), Arc::clone(&self.looking));
+        let (owing, looking) = (self.unanswered_devices.clone(), Arc::clone(&self.lookup_lock));
         Box::pin(async move {
             let Ok(only) = looking.try_lock_owned() else {
                 return Err(ConnectFault::Failed("USB does not answer".to_owned()));

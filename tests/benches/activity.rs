@@ -68,7 +68,7 @@ async fn main() {
     let mut link = engine.link(Program::Console).await;
     let mut screen = OffscreenConsole::new(Look::default(), (200, 60), io::sink());
     let begun = Instant::now();
-    let mut sent = screen.connected();
+    let mut sent = screen.connect();
     let mut jumped = None;
     loop {
         for frame in sent {
@@ -87,7 +87,7 @@ async fn main() {
                 println!("to the oldest entry: {:.1} ms", at.elapsed().as_secs_f64() * 1e3);
                 break;
             }
-            (false, _) => screen.received(link.receive().await.expect("received")),
+            (false, _) => screen.receive(link.receive().await.expect("received")),
         };
     }
 }

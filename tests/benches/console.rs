@@ -105,7 +105,7 @@ async fn main() {
 
 /// Feeds messages to a console until it has loaded everything.
 async fn attach(mut link: Link, screen: &mut OffscreenConsole<Wire>, inflated: bool) {
-    let mut sent = screen.connected();
+    let mut sent = screen.connect();
     loop {
         for frame in sent {
             link.send(&frame).await.expect("sent");
@@ -114,7 +114,7 @@ async fn attach(mut link: Link, screen: &mut OffscreenConsole<Wire>, inflated: b
             return;
         }
         let frame = link.receive().await.expect("received");
-        sent = screen.received(if inflated { with_many_rows(frame) } else { frame });
+        sent = screen.receive(if inflated { with_many_rows(frame) } else { frame });
     }
 }
 

@@ -23,7 +23,7 @@ use bursar_engine::journal::Store;
 use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, PriceSource, Signer};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
+use bursar_engine::service::instance::{ENGINE_WAIT, Instance, InstanceLock, claim, running};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_ledger::port::Devices;
 use bursar_tui::link::Link;
@@ -102,7 +102,7 @@ pub struct TestEngine {
 
 /// Takes the lock of a data folder; panics if another process holds it.
 pub fn lock_folder(folder: &DataFolder) -> InstanceLock {
-    match claim(folder, ENGINE_WAITS).expect("the folder can be used") {
+    match claim(folder, ENGINE_WAIT).expect("the folder can be used") {
         Instance::Free(lock) => lock,
         Instance::Running(other) => panic!("{other:?} holds the folder"),
     }

@@ -10,7 +10,7 @@ use bursar_control::wire::ControlFile;
 use bursar_core::client::Program;
 use bursar_engine::journal::Checkpoints;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
 use bursar_tui::link::Link;
 
 use crate::operator::{Operator, PASSWORD};
@@ -265,7 +265,7 @@ impl EngineProcess {
     /// Connects an operator to the control socket; `None` if the engine ends first.
     pub async fn try_operator(&self) -> Option<Operator> {
         let folder = DataFolder::open(&self.folder).expect("the folder");
-        let Ok(Instance::Running(control)) = claim(&folder, ENGINE_WAITS) else { return None };
+        let Ok(Instance::Running(control)) = claim(&folder, ENGINE_WAIT) else { return None };
         let link = Link::connect(&control, Program::Command).await.ok()?;
         Some(Operator::new(link, PASSWORD))
     }
@@ -273,7 +273,7 @@ impl EngineProcess {
     /// Reads the control file of the running engine.
     pub fn control(&self) -> ControlFile {
         let folder = DataFolder::open(&self.folder).expect("the folder");
-        match claim(&folder, ENGINE_WAITS).expect("the lock") {
+        match claim(&folder, ENGINE_WAIT).expect("the lock") {
             Instance::Running(control) => control,
             Instance::Free(_) => panic!("no process holds the folder"),
         }

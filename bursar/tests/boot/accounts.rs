@@ -1,6 +1,6 @@
 //! The service of one account, the move of a data folder to the service of the machine, and repeated installations.
 
-use crate::machine::{Ends, Machine};
+use crate::machine::{BootEnd, Machine};
 
 #[test]
 fn an_account_has_a_service_that_starts_with_the_machine() {
@@ -22,7 +22,7 @@ step unlock alice $B install-service --unlock --daily 5 --yes --password-file /h
 step root $B install-service --user --yes
 step other alice $B install-service --system --yes
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     let (code, text) = first.step("no-manager");
     assert_eq!(code, 9, "{text}");
@@ -60,7 +60,7 @@ step remove alice $B uninstall-service --yes
 step gone alice $B service status
 step kept alice ls .local/share/bursar/wallets
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     assert_eq!(second.must("absent"), "away", "no empty folder takes the place of the wallet");
     assert!(second.must("status").contains("engine    locked: open it with"), "{}", second.text());
@@ -97,7 +97,7 @@ step wallet owner status
 step left ls -A /home/alice/.local/share
 step again $B install-service --system --yes
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     let (code, text) = done.step("busy");
     assert_eq!(code, 10, "{text}");
@@ -156,7 +156,7 @@ files > /tmp/d
 step same-again diff /tmp/c /tmp/d
 step created sh -c "cut -c67- /tmp/c"
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     assert!(done.must("first").contains("changed   /etc/bursar/password.cred"));
     assert!(done.must("second").contains("nothing to change"), "{}", done.text());
@@ -200,7 +200,7 @@ step status $B service status
 step remove $B uninstall-service --yes
 step silent $B install-service --system
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     let (code, text) = done.step("edited");
     assert_eq!(code, 10, "{text}");

@@ -1,10 +1,10 @@
 //! Failed installations: each ends with a sentence that names the next command, and leaves no partial change.
 
-use crate::machine::{Ends, Machine, Transcript};
+use crate::machine::{BootEnd, Machine, Transcript};
 
 /// Checks that a step failed with this code and sentence.
 #[track_caller]
-fn refused(done: &Transcript, step: &str, code: i32, sentence: &str) {
+fn assert_failed(done: &Transcript, step: &str, code: i32, sentence: &str) {
     let (found, text) = done.step(step);
     assert_eq!(found, code, "{step}: {text}");
     assert!(text.contains(sentence), "{step}: {text}");
@@ -35,16 +35,16 @@ rm /etc/systemd/system/bursar.service.d/zz.conf
 step again $B install-service --system --unlock --daily 5 --yes --password-file $HOME/new
 step opened owner status
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
-    refused(&done, "wrong", 5, "password");
+    assert_failed(&done, "wrong", 5, "password");
     assert_eq!(done.must("same"), "");
     done.must("unlock");
     assert!(done.must("passwd").contains("`install-service --unlock` again"), "{}", done.text());
     assert_ne!(done.step("restart").0, 0);
     assert_eq!(done.must("state"), "NRestarts=0\nExecMainStatus=5\nActiveState=failed");
-    refused(&done, "status", 3, "run `install-service --unlock` again");
-    refused(&done, "unproven", 1, "the wallet stayed locked");
+    assert_failed(&done, "status", 3, "run `install-service --unlock` again");
+    assert_failed(&done, "unproven", 1, "the wallet stayed locked");
     done.must("again");
     done.must("opened");
 }
@@ -80,21 +80,21 @@ mv $B /opt/bursar2; step gone /opt/bursar2 service status; mv /opt/bursar2 $B
 cp $B /opt/new; mv /opt/new $B
 step upgraded $B service status
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
-    refused(&done, "port", 1, "Nothing was installed");
+    assert_failed(&done, "port", 1, "Nothing was installed");
     assert_eq!(done.must("same-port"), "");
     assert_ne!(done.step("unit").0, 0);
     assert_ne!(done.step("enabled").0, 0);
-    refused(&done, "read-only", 1, "run the command again");
-    refused(&done, "home", 2, "sudo install /home/alice/bursar /usr/local/bin/bursar");
+    assert_failed(&done, "read-only", 1, "run the command again");
+    assert_failed(&done, "home", 2, "sudo install /home/alice/bursar /usr/local/bin/bursar");
     done.must("fine");
     done.must("fine-unlock");
     assert_ne!(done.step("moved-disk").0, 0);
-    refused(&done, "moved-status", 3, "cannot be opened on this machine");
+    assert_failed(&done, "moved-status", 3, "cannot be opened on this machine");
     done.must("moved-again");
     done.must("moved-open");
-    refused(&done, "by-hand", 10, "Another engine");
+    assert_failed(&done, "by-hand", 10, "Another engine");
     assert!(done.must("gone").contains("The program /opt/bursar is gone"), "{}", done.text());
     assert!(done.must("upgraded").contains("restart the service"), "{}", done.text());
 }
@@ -117,14 +117,14 @@ b" install-service --yes
 step quote alice $B --data '/home/alice/a"b' install-service --yes
 step none ls /home/alice/.config/systemd/user
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     done.must("odd");
     assert_eq!(done.must("runs"), "ActiveState=active");
     assert!(done.step("where").1.contains("engine    running"), "{}", done.text());
     assert!(done.must("moves").contains("The service will use another data folder"));
-    refused(&done, "newline", 2, "line break");
-    refused(&done, "quote", 2, "has the character \"");
+    assert_failed(&done, "newline", 2, "line break");
+    assert_failed(&done, "quote", 2, "has the character \"");
     assert_eq!(done.must("none"), "");
 }
 
@@ -144,12 +144,12 @@ step no-runtime runuser -u alice -- env -u XDG_RUNTIME_DIR HOME=/home/alice $B i
 step disk sh -c "mount -t tmpfs -o size=64k,mode=0700 none /etc/bursar 2>/dev/null || { mkdir -p /etc/bursar; mount -t tmpfs -o size=64k,mode=0700 none /etc/bursar; }; head -c 60000 /dev/zero > /etc/bursar/full 2>/dev/null; head -c 60000 /dev/zero >> /etc/bursar/full 2>/dev/null; $B install-service --system --unlock --daily 5 --yes --password-file $PW"
 step still owner status
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
-    refused(&done, "old", 9, "systemd 247 cannot encrypt a password");
+    assert_failed(&done, "old", 9, "systemd 247 cannot encrypt a password");
     done.must("old-none");
-    refused(&done, "no-systemctl", 9, "systemctl is missing");
-    refused(&done, "no-runtime", 9, "XDG_RUNTIME_DIR is not set");
-    refused(&done, "disk", 1, "password.cred cannot be written");
+    assert_failed(&done, "no-systemctl", 9, "systemctl is missing");
+    assert_failed(&done, "no-runtime", 9, "XDG_RUNTIME_DIR is not set");
+    assert_failed(&done, "disk", 1, "password.cred cannot be written");
     assert_ne!(done.step("still").0, 3, "the engine still runs: {}", done.text());
 }

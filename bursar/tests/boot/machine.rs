@@ -22,7 +22,7 @@ pub(crate) const OPERATOR: (&str, u32) = ("alice", 1001);
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// Definitions for every script. `step NAME command…` prints the exit code and the output of a command.
-const PRELUDE: &str = r#"
+const SCRIPT_PRELUDE: &str = r#"
 ip link set lo up 2>/dev/null
 export HOME=/root
 export B=/opt/bursar DATA=/var/lib/bursar PW=$HOME/password
@@ -52,7 +52,7 @@ pay() { python3 /opt/ask.py "$1" "$2"; }
 "#;
 
 /// The agent: requests one payment and prints the code of the answer.
-const AGENT: &str = r#"
+const AGENT_SCRIPT: &str = r#"
 import json, os, sys, urllib.request, urllib.error
 bot = json.load(open(os.environ['HOME'] + '/bot.json'))['data']
 offer = {'x402Version': 1, 'error': 'payment required', 'accepts': [{
@@ -84,7 +84,7 @@ StandardOutput=append:/var/log/script.out
 StandardError=append:/var/log/script.out
 ";
 
-const TARGET: &str = "\
+const SCRIPT_TARGET: &str = "\
 [Unit]
 Requires=basic.target
 Wants=script.service multi-user.target
@@ -123,7 +123,7 @@ impl Transcript {
 
 /// How a boot ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum BootEnd {
     /// An orderly shutdown, as `reboot` does it.
     Reboot,
     /// All processes die at once.
@@ -144,8 +144,8 @@ impl Machine {
     ///
     /// If it cannot run here, prints the reason and returns `None`.
     pub(crate) fn new() -> Option<Self> {
-        match probed() {
-            Ok(_accounts) => Some(Self::built()),
+        match boot_probe() {
+            Ok(_accounts) => Some(Self::with_program()),
             Err(why) => {
                 eprintln!("SKIPPED: no container with systemd: {why}");
                 None
@@ -157,7 +157,7 @@ impl Machine {
     ///
     /// If it cannot run here, prints the reason and returns `None`.
     pub(crate) fn with_accounts() -> Option<Self> {
-        if let Ok(false) = probed() {
+        if let Ok(false) = boot_probe() {
             eprintln!(
                 "SKIPPED: no service manager for an account (apt-get install -y dbus libpam-systemd)"
             );
@@ -166,7 +166,7 @@ impl Machine {
         Self::new()
     }
 
-    fn built() -> Self {
+    fn with_program() -> Self {
         let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let machine = Self { root, arguments: Vec::new(), shares_network: false };
         machine.build();
@@ -221,12 +221,12 @@ impl Machine {
         fs::create_dir_all(&home).unwrap();
         std::os::unix::fs::chown(&home, Some(id), Some(id)).unwrap();
         self.write("etc/systemd/system/script.service", SCRIPT_UNIT);
-        self.write("etc/systemd/system/test.target", TARGET);
+        self.write("etc/systemd/system/test.target", SCRIPT_TARGET);
         let password = self.path(&format!("home/{name}/password"));
         fs::write(&password, PASSWORD).unwrap();
         fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::chown(&password, Some(id), Some(id)).unwrap();
-        self.write("opt/ask.py", AGENT);
+        self.write("opt/ask.py", AGENT_SCRIPT);
         self.write("root/password", PASSWORD);
         fs::set_permissions(self.path("root/password"), fs::Permissions::from_mode(0o600)).unwrap();
         copy(Path::new(env!("CARGO_BIN_EXE_bursar")), &self.path("opt"));
@@ -234,7 +234,7 @@ impl Machine {
 
     /// Boots the machine, runs the script, and ends the machine. Returns the output of the script's steps.
     #[track_caller]
-    pub(crate) fn boot(&self, script: &str, ends: Ends) -> Transcript {
+    pub(crate) fn boot(&self, script: &str, ends: BootEnd) -> Transcript {
         match self.try_boot(script, ends) {
             Ok(transcript) => transcript,
             Err(logs) => panic!("the machine did not end:\n{logs}"),
@@ -242,28 +242,28 @@ impl Machine {
     }
 
     /// Like [`Machine::boot`], but returns the logs if the machine does not end in time.
-    fn try_boot(&self, script: &str, ends: Ends) -> Result<Transcript, String> {
+    fn try_boot(&self, script: &str, ends: BootEnd) -> Result<Transcript, String> {
         let (out, end) = (self.path("var/log/script.out"), self.path("var/log/script.end"));
         for old in [&out, &end] {
             let _none_yet = fs::remove_file(old);
         }
         let last = match ends {
-            Ends::Reboot => "\nsystemctl --no-block exit 0\n",
-            Ends::PowerCut => "",
+            BootEnd::Reboot => "\nsystemctl --no-block exit 0\n",
+            BootEnd::PowerCut => "",
         };
-        self.write("opt/script.sh", &format!("{PRELUDE}{script}{last}"));
+        self.write("opt/script.sh", &format!("{SCRIPT_PRELUDE}{script}{last}"));
         let mut container = Container(self.command().spawn().unwrap());
         let started = Instant::now();
         loop {
             let is_over = match ends {
-                Ends::Reboot => container.0.try_wait().unwrap().is_some(),
-                Ends::PowerCut => end.exists(),
+                BootEnd::Reboot => container.0.try_wait().unwrap().is_some(),
+                BootEnd::PowerCut => end.exists(),
             };
             if is_over {
                 break;
             }
             let is_late = started.elapsed() > TIMEOUT;
-            let died = ends == Ends::PowerCut && container.0.try_wait().unwrap().is_some();
+            let died = ends == BootEnd::PowerCut && container.0.try_wait().unwrap().is_some();
             if is_late || died {
                 return Err(self.logs());
             }
@@ -329,14 +329,14 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Boots a test machine once. Returns whether accounts have a service manager in it, or why no machine can run here.
-fn probed() -> &'static Result<bool, String> {
-    static FOUND: OnceLock<Result<bool, String>> = OnceLock::new();
-    FOUND.get_or_init(|| {
+fn boot_probe() -> &'static Result<bool, String> {
+    static PROBE: OnceLock<Result<bool, String>> = OnceLock::new();
+    PROBE.get_or_init(|| {
         is_possible()?;
         let script = "step runs systemctl is-active basic.target\n\
                       loginctl enable-linger alice\n\
                       step accounts timeout 20 sh -c 'until [ -S /run/user/1001/systemd/private ]; do sleep 0.1; done'\n";
-        let transcript = Machine::built().try_boot(script, Ends::PowerCut)?;
+        let transcript = Machine::with_program().try_boot(script, BootEnd::PowerCut)?;
         let ended = |step: &str| transcript.0.contains(&format!("### {step} 0\n"));
         let why = || format!("it does not boot: {}", transcript.0);
         if ended("runs") { Ok(ended("accounts")) } else { Err(why()) }

@@ -1,11 +1,11 @@
 //! The password of an unattended unlock is stored nowhere except, encrypted, in the credential.
 
-use crate::machine::{Ends, Machine, PASSWORD};
+use crate::machine::{BootEnd, Machine, PASSWORD};
 
 #[test]
 fn a_boot_leaves_the_password_nowhere() {
     let Some(machine) = Machine::new() else { return };
-    machine.write("opt/search.py", SEARCH);
+    machine.write("opt/search.py", SEARCH_SCRIPT);
     let first = machine.boot(
         r#"
 $B install-service --system --yes; furnish
@@ -17,7 +17,7 @@ step unlock env PATH=/opt/watched:$PATH $B install-service --system --unlock --d
 step started sh -c "grep -c 'bin/' /opt/seen; grep -c systemd-creds /opt/seen"
 step seen grep -c 'correct[ ]horse' /opt/seen
 "#,
-        Ends::Reboot,
+        BootEnd::Reboot,
     );
     first.must("unlock");
     first.must("started");
@@ -38,7 +38,7 @@ step disk grep -rlE --binary-files=text --exclude=script.sh --exclude=script.out
 step memory python3 /opt/search.py $(show MainPID)
 step core sh -c "kill -ABRT $(show MainPID); sleep 1; find / -xdev -name 'core*' -type f -newer /opt/script.sh 2>/dev/null | grep -v -e ^/usr -e ^/proc -e ^/sys"
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     assert_eq!(second.must("state"), "serving");
     for place in ["arguments", "environments", "journal", "unit"] {
@@ -59,7 +59,7 @@ step core sh -c "kill -ABRT $(show MainPID); sleep 1; find / -xdev -name 'core*'
 }
 
 /// Searches the whole memory of a process, as a core dump would contain it.
-const SEARCH: &str = r#"
+const SEARCH_SCRIPT: &str = r#"
 import sys
 pid, found, read = sys.argv[1], 0, 0
 needle = b'correct ' + b'horse battery'

@@ -3,7 +3,7 @@
 //! It comes back after a reboot, a kill and a stop, unlocked or locked as the operator chose. It is removed without a
 //! trace.
 
-use crate::machine::{Ends, Machine};
+use crate::machine::{BootEnd, Machine};
 
 #[test]
 fn the_service_survives_reboots_and_kills() {
@@ -19,7 +19,7 @@ step state show StatusText
 step tier $B service status --json
 step pay pay a 1000000
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     assert!(first.must("install").contains("no wallet yet"), "{}", first.text());
     assert!(first.must("locked-tier").contains(r#""unlock":"none""#));
@@ -51,7 +51,7 @@ step watched until_ok sh -c "[ \$(systemctl show bursar -p MainPID --value) != $
 step pay-last pay d 1000000
 step why journalctl -u bursar --no-pager
 "#,
-        Ends::Reboot,
+        BootEnd::Reboot,
     );
     assert_eq!(second.must("pay"), "200 signed", "{}", second.text());
     assert_eq!(second.must("state"), "serving");
@@ -77,7 +77,7 @@ step status $B service status
 step left ls /etc/bursar /etc/systemd/system/bursar.service /etc/systemd/system/bursar.service.d
 step wallet owner status
 "#,
-        Ends::Reboot,
+        BootEnd::Reboot,
     );
     assert_eq!(third.must("within"), "200 signed", "{}", third.text());
     assert_eq!(third.step("over"), (1, "202 APPROVAL_REQUIRED"), "{}", third.text());
@@ -101,7 +101,7 @@ systemctl stop bursar
 step lower $B install-service --system --unlock --daily 4.5 --yes --password-file $PW
 step activity owner activity --json
 "#,
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     only.must("unlock");
     only.must("lower");
@@ -122,7 +122,7 @@ fn without_unlock_the_wallet_is_locked_after_a_boot() {
     let Some(machine) = Machine::new() else { return };
     let first = machine.boot(
         "step install $B install-service --system --yes\nfurnish\nstep pay pay a 1000000\n",
-        Ends::Reboot,
+        BootEnd::Reboot,
     );
     assert_eq!(first.must("pay"), "200 signed", "{}", first.text());
     let second = machine.boot(
@@ -133,7 +133,7 @@ step status owner status
 step open owner wallet open --password-stdin < $PW
 step pay-again pay b 1000000
 "#,
-        Ends::Reboot,
+        BootEnd::Reboot,
     );
     assert_eq!(second.must("state"), "locked: open it with `bursar wallet open`");
     assert_eq!(second.step("pay"), (1, "503 WALLET_LOCKED"));

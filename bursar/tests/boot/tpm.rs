@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::machine::{Ends, Machine};
+use crate::machine::{BootEnd, Machine};
 
 /// An emulated TPM 2 that listens on this machine.
 struct Tpm(Child);
@@ -82,7 +82,7 @@ fn the_password_opens_with_this_machines_tpm_only() {
              step unlock $B install-service --system --unlock --daily 5 --yes --password-file $PW\n\
              step status owner status\n"
         ),
-        Ends::PowerCut,
+        BootEnd::PowerCut,
     );
     assert!(first.must("unlock").contains("unlock    host key and TPM"), "{}", first.text());
     assert!(first.must("unlock").contains("the disk alone does not open the wallet"));
@@ -90,14 +90,14 @@ fn the_password_opens_with_this_machines_tpm_only() {
     drop(tpm);
 
     let tpm = Tpm::start(&state, port);
-    let second = machine.boot("step pay pay a 1000000\nstep doctor owner doctor\n", Ends::PowerCut);
+    let second = machine.boot("step pay pay a 1000000\nstep doctor owner doctor\n", BootEnd::PowerCut);
     assert_eq!(second.must("pay"), "200 signed", "{}", second.text());
     assert!(second.step("doctor").1.contains("host key and TPM"), "{}", second.text());
     drop(tpm);
 
     // The disk is moved to another machine, which has a different TPM.
     let _other = Tpm::start(&machine.path("tpm-other"), port);
-    let third = machine.boot("step state systemctl show bursar --property=ActiveState,ExecMainStatus\nstep status $B service status\n", Ends::PowerCut);
+    let third = machine.boot("step state systemctl show bursar --property=ActiveState,ExecMainStatus\nstep status $B service status\n", BootEnd::PowerCut);
     assert!(third.must("state").contains("ExecMainStatus=243"), "{}", third.text());
     let (code, text) = third.step("status");
     assert_eq!(code, 3);

@@ -12,7 +12,7 @@ use crate::stage::Home;
 #[test]
 fn backups_during_registrations_contain_the_secret_of_each_agent() {
     let mut home = Home::new();
-    home.furnish();
+    home.create_wallet();
     let (engine, _address) = home.engine(&home.data());
     let (home, is_done) = (&home, &AtomicBool::new(false));
     let files: Vec<PathBuf> = thread::scope(|scope| {

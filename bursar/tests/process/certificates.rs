@@ -5,15 +5,15 @@ use std::process::Command;
 use crate::stage::bursar;
 
 /// The value of `BURSAR_TEST_SKIP` that skips the tests with strace. Without it, a missing strace fails them.
-const SKIP: &str = "strace";
+const SKIP_VALUE: &str = "strace";
 
-fn traced_or_skip() -> bool {
+fn can_trace() -> bool {
     match Command::new("strace").args(["-qq", "-e", "trace=none", "true"]).output() {
         // A sandbox may forbid the tracing of another process.
         Ok(tried) => tried.status.success(),
         Err(_missing) => {
             let skip = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
-            assert!(skip.split(',').any(|what| what == SKIP), "strace is missing");
+            assert!(skip.split(',').any(|what| what == SKIP_VALUE), "strace is missing");
             false
         }
     }
@@ -21,7 +21,7 @@ fn traced_or_skip() -> bool {
 
 #[test]
 fn a_command_that_calls_nothing_opens_no_certificate_file() {
-    if !traced_or_skip() {
+    if !can_trace() {
         return;
     }
     let home = tempfile::tempdir().unwrap();

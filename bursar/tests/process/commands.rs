@@ -12,7 +12,7 @@ use crate::stage::{Engine, Home, PASSWORD, private};
 use crate::table::TABLE;
 
 /// For each fault in the table, the exit code that the manual guarantees to scripts.
-const EXITS: &[(&str, i32)] = &[
+const EXIT_CODES: &[(&str, i32)] = &[
     ("BAD_INPUT", 2),
     ("ENGINE_DOWN", 3),
     ("WALLET_LOCKED", 4),
@@ -32,32 +32,32 @@ pub(crate) struct Row {
     /// The name in the envelope.
     pub(crate) name: &'static str,
     /// A line that succeeds; empty if no line can succeed on the stage.
-    pub(crate) fine: &'static str,
+    pub(crate) succeeding_line: &'static str,
     /// A line that fails.
-    pub(crate) bad: &'static str,
+    pub(crate) failing_line: &'static str,
     /// The code with which `bad` fails.
-    pub(crate) fault: &'static str,
+    pub(crate) failing_code: &'static str,
     /// The code of `fine` while the wallet is locked; empty if it succeeds.
-    pub(crate) locked: &'static str,
+    pub(crate) code_if_locked: &'static str,
     /// The code of `fine` without an engine and a password; empty if it succeeds.
-    pub(crate) down: &'static str,
+    pub(crate) code_without_engine: &'static str,
 }
 
 impl Row {
     /// Returns the line to run if only the state matters.
     fn line(&self) -> &'static str {
-        if self.fine.is_empty() { self.bad } else { self.fine }
+        if self.succeeding_line.is_empty() { self.failing_line } else { self.succeeding_line }
     }
 }
 
 /// Collects the commands of the grammar by their names in the envelope.
-fn leaves(tree: &clap::Command, above: &str, found: &mut BTreeSet<String>) {
+fn collect_commands(tree: &clap::Command, above: &str, found: &mut BTreeSet<String>) {
     for command in tree.get_subcommands().filter(|command| command.get_name() != "help") {
         let name = format!("{above}{}", command.get_name());
         if !command.is_subcommand_required_set() {
             found.insert(name.clone());
         }
-        leaves(command, &format!("{name}."), found);
+        collect_commands(command, &format!("{name}."), found);
     }
 }
 
@@ -71,7 +71,7 @@ impl Stage {
     fn new() -> Self {
         let mut home = Home::new();
         let (engine, address) = home.engine(&home.data());
-        home.furnish();
+        home.create_wallet();
         for line in [
             "address create spare 1",
             "address create unused 2",
@@ -115,10 +115,10 @@ impl Stage {
 
     /// Runs a command and checks all its output. Returns a description of the first violation.
     fn check(&self, data: &Path, line: &str, name: &str, wanted: &str) -> Option<String> {
-        self.end(self.command(data, line), name, wanted)
+        self.check_output(self.command(data, line), name, wanted)
     }
 
-    fn end(&self, mut command: Command, name: &str, wanted: &str) -> Option<String> {
+    fn check_output(&self, mut command: Command, name: &str, wanted: &str) -> Option<String> {
         let asked: Vec<String> =
             command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let asked = asked.join(" ");
@@ -133,35 +133,35 @@ impl Stage {
     }
 
     /// Runs each command with an open wallet: once to succeed and once to fail.
-    fn open(&self) -> Vec<String> {
+    fn check_open(&self) -> Vec<String> {
         let data = self.home.data();
         // This folder has no wallet.
         let empty = self.home.dir.path().join("empty");
         let mut wrong = vec![self.check(&empty, "wallet create main", "wallet.create", "")];
         let (_engine, _address) = self.home.engine(&data);
         for row in TABLE {
-            if !row.fine.is_empty() {
-                wrong.push(self.check(&data, row.fine, row.name, ""));
+            if !row.succeeding_line.is_empty() {
+                wrong.push(self.check(&data, row.succeeding_line, row.name, ""));
             }
-            wrong.push(self.check(&data, row.bad, row.name, row.fault));
+            wrong.push(self.check(&data, row.failing_line, row.name, row.failing_code));
         }
         wrong.into_iter().flatten().collect()
     }
 
-    fn locked(&self, data: &Path) -> Vec<String> {
+    fn check_locked(&self, data: &Path) -> Vec<String> {
         let mut command = self.home.command(data, "engine");
         command.env_remove("BURSAR_PASSWORD_FILE");
         let (_engine, _ready) = Engine::spawn(command);
-        let check = |row: &Row| self.check(data, row.line(), row.name, row.locked);
+        let check = |row: &Row| self.check(data, row.line(), row.name, row.code_if_locked);
         TABLE.iter().filter_map(check).collect()
     }
 
     /// Runs each command without an engine and without a password, so that it cannot run its own engine.
-    fn down(&self, data: &Path) -> Vec<String> {
+    fn check_without_engine(&self, data: &Path) -> Vec<String> {
         let check = |row: &Row| {
             let mut command = self.command(data, row.line());
             command.env_remove("BURSAR_PASSWORD_FILE");
-            self.end(command, row.name, row.down)
+            self.check_output(command, row.name, row.code_without_engine)
         };
         TABLE.iter().filter_map(check).collect()
     }
@@ -201,7 +201,7 @@ pub(crate) fn check_envelope(name: &str, output: &Output, wanted: &str) -> Resul
     rule(document["ok"] == false && document["data"].is_null(), "failure")?;
     let error = &document["error"];
     rule(error["code"] == wanted, "another end was expected")?;
-    rule(error["exit"] == exit && EXITS.contains(&(wanted, exit)), "the exit code of the fault")?;
+    rule(error["exit"] == exit && EXIT_CODES.contains(&(wanted, exit)), "the exit code of the fault")?;
     rule(error["message"].as_str().is_some_and(|text| !text.is_empty()), "a message")?;
     rule(error["retryable"].is_boolean() && error.get("hint").is_some(), "hint and retryable")
 }
@@ -213,7 +213,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 #[test]
 fn the_table_names_every_command_of_the_grammar_once() {
     let mut grammar = BTreeSet::new();
-    leaves(&Order::tree(), "", &mut grammar);
+    collect_commands(&Order::tree(), "", &mut grammar);
     // `watch` runs until it is stopped, so it has a separate test.
     assert!(grammar.remove("watch"));
     let table: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
@@ -226,8 +226,8 @@ fn every_command_answers_with_one_envelope_in_every_state() {
     let stage = &Stage::new();
     let (locked, down) = (stage.copy("locked"), stage.copy("down"));
     let wrong = std::thread::scope(|scope| {
-        let others = [scope.spawn(|| stage.locked(&locked)), scope.spawn(|| stage.down(&down))];
-        let mut wrong = stage.open();
+        let others = [scope.spawn(|| stage.check_locked(&locked)), scope.spawn(|| stage.check_without_engine(&down))];
+        let mut wrong = stage.check_open();
         wrong.extend(others.into_iter().flat_map(|other| other.join().unwrap()));
         wrong
     });
@@ -238,7 +238,7 @@ fn every_command_answers_with_one_envelope_in_every_state() {
 fn unknown_option_returns_one_envelope_and_creates_nothing() {
     let home = Home::new();
     let mut grammar = BTreeSet::new();
-    leaves(&Order::tree(), "", &mut grammar);
+    collect_commands(&Order::tree(), "", &mut grammar);
     grammar.extend(["engine", "completions bash"].map(str::to_owned));
     for name in grammar {
         let line = format!("{} --no-such-option --json", name.replace('.', " "));

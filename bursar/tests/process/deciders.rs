@@ -9,7 +9,7 @@ use crate::stage::Home;
 const ROUNDS: usize = 20;
 
 /// Returns a command's exit code, its output and its process id.
-fn end(child: Child) -> (Option<i32>, Value, u32) {
+fn wait_for_output(child: Child) -> (Option<i32>, Value, u32) {
     let id = child.id();
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
@@ -21,7 +21,7 @@ fn end(child: Child) -> (Option<i32>, Value, u32) {
 fn of_three_simultaneous_decisions_one_exits_with_0_and_two_with_10() {
     let mut home = Home::new();
     let (_engine, address) = home.engine(&home.data());
-    home.furnish();
+    home.create_wallet();
     let mut approved = 0;
     for round in 0..ROUNDS {
         let id = home.ask(&address);
@@ -34,7 +34,7 @@ fn of_three_simultaneous_decisions_one_exits_with_0_and_two_with_10() {
             let mut command = home.command(&home.data(), &line);
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         });
-        let ends = children.map(end);
+        let ends = children.map(wait_for_output);
         let won: Vec<_> = ends.iter().filter(|(exit, ..)| *exit == Some(0)).collect();
         let [(_, told, process)] = won[..] else { panic!("{ends:?}") };
         let verb = match (told["command"].as_str().unwrap(), &told["data"]["status"]) {

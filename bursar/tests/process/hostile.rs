@@ -16,11 +16,11 @@ use crate::stage::{Engine, Home};
 /// They erase the scrollback, set the title, write the clipboard, query the cursor and reset the terminal. The text
 /// also contains an 8-bit colour, a device control string, and characters that delete, hide and reorder.
 const HOSTILE: &str = "\u{1b}[3J\u{1b}]0;owned\u{7}\u{1b}]52;c;T1dORUQ=\u{7}\u{1b}[6n\u{1b}c\u{9b}31m\u{90}x\u{9c}\u{7f}\u{8}\u{0}\u{202e}gpj\r\n2026-01-01T00:00:00Z  INFO forged<script>alert(1)</script>\"'&";
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Polls until `ready` returns a value; panics after [`PATIENCE`].
-fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+/// Polls until `ready` returns a value; panics after [`WAIT_MAX`].
+fn poll_until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + WAIT_MAX;
     loop {
         if let Some(found) = ready() {
             return found;
@@ -33,7 +33,7 @@ fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
 /// Sends one request unchanged. Returns the response; it is empty if the server closed the connection.
 fn exchange(address: &str, head: &[u8], body: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
     let length = format!(
         "\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
@@ -95,8 +95,8 @@ struct Scene {
     log: PathBuf,
     /// A signed payment that the agent reported as failed, with hostile text. `held` is a payment that waits for
     /// approval.
-    paid: String,
-    held: String,
+    failed_payment: String,
+    held_payment: String,
 }
 
 fn offer(url: &str) -> Value {
@@ -120,9 +120,9 @@ fn offer(url: &str) -> Value {
 }
 
 impl Scene {
-    fn set() -> Self {
+    fn after_attack() -> Self {
         let mut home = Home::new();
-        home.furnish();
+        home.create_wallet();
         let log = home.dir.path().join("log");
         let mut command = home.command(&home.data(), "engine");
         command
@@ -151,13 +151,13 @@ impl Scene {
                             "event": "failed", "error": HOSTILE});
         let told = post(&address, "/callback", &report);
         assert_eq!(told["status"], "ok", "{told}");
-        let scene = Self { home, engine, address, log, paid, held };
-        scene.annoy(&id, &token);
+        let scene = Self { home, engine, address, log, failed_payment: paid, held_payment: held };
+        scene.send_hostile_text(&id, &token);
         scene
     }
 
     /// Sends hostile text in every other part of a request.
-    fn annoy(&self, id: &str, token: &str) {
+    fn send_hostile_text(&self, id: &str, token: &str) {
         let odd: Vec<u8> = HOSTILE.bytes().filter(|byte| !b"\r\n\0".contains(byte)).collect();
         for path in ["/sign", "/trade", "/callback", "/mandate", "/ping", "/status", "/balances"] {
             for body in [
@@ -194,21 +194,21 @@ impl Scene {
 }
 
 /// Returns whether a character controls a terminal, is invisible, or reorders text.
-fn acts(ch: char) -> bool {
+fn is_dangerous_char(ch: char) -> bool {
     ch.is_control()
         || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[test]
 fn t_20_foreign_text_is_inert_in_the_log_and_in_receipts() {
-    let scene = Scene::set();
-    for id in [&scene.paid, &scene.held] {
+    let scene = Scene::after_attack();
+    for id in [&scene.failed_payment, &scene.held_payment] {
         let head = format!("GET /receipt/{id} HTTP/1.1\r\naccept: text/html");
         let page = String::from_utf8(exchange(&scene.address, head.as_bytes(), b"")).unwrap();
         let (head, page) = page.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("200 OK") && head.contains("text/html"), "{head}");
         assert!(page.contains("\\u{1b}[3J") && page.contains("&lt;script&gt;"), "{page}");
-        assert!(!page.contains("<script") && !page.chars().any(acts), "{page:?}");
+        assert!(!page.contains("<script") && !page.chars().any(is_dangerous_char), "{page:?}");
     }
     let log = std::fs::read(&scene.log).unwrap();
     let log = String::from_utf8(log).unwrap();
@@ -228,7 +228,7 @@ fn t_20_foreign_text_is_inert_in_the_log_and_in_receipts() {
 /// A terminal with the console, and a file with every byte that the console wrote to it.
 struct Terminal {
     socket: PathBuf,
-    raw: PathBuf,
+    output_file: PathBuf,
 }
 
 impl Terminal {
@@ -242,7 +242,7 @@ impl Terminal {
 
     fn open(home: &Home) -> Self {
         let terminal =
-            Self { socket: home.dir.path().join("tmux"), raw: home.dir.path().join("raw") };
+            Self { socket: home.dir.path().join("tmux"), output_file: home.dir.path().join("raw") };
         let data = format!("BURSAR_DATA_DIR={}", home.data().display());
         // The shell waits for a key, so that the console's first byte is captured too.
         let shell = format!("read -r go; exec '{}'", env!("CARGO_BIN_EXE_bursar"));
@@ -254,7 +254,7 @@ impl Terminal {
             "-O",
             "-t",
             "you",
-            &format!("exec cat > '{}'", terminal.raw.display()),
+            &format!("exec cat > '{}'", terminal.output_file.display()),
         ]);
         terminal.press("Enter");
         terminal
@@ -265,26 +265,26 @@ impl Terminal {
     }
 
     /// Waits until the text is on the screen.
-    fn see(&self, text: &str) {
-        until(text, || {
+    fn wait_for_text(&self, text: &str) {
+        poll_until(text, || {
             self.tmux(&["capture-pane", "-p", "-J", "-t", "you"]).contains(text).then_some(())
         });
     }
 
     /// Closes an overlay and waits until it is closed. Otherwise the next key could combine with the pending Escape.
-    fn close(&self) {
+    fn close_overlay(&self) {
         self.press("Escape");
-        until("the overlay is closed", || {
+        poll_until("the overlay is closed", || {
             let screen = self.tmux(&["capture-pane", "-p", "-J", "-t", "you"]);
             (!screen.contains("esc ")).then_some(())
         });
     }
 
     /// Returns every byte between the sequences that enter and leave the alternate screen.
-    fn written(&self) -> String {
+    fn written_output(&self) -> String {
         let left = |raw: &str| raw.contains("\u{1b}[?1049l");
-        let raw = until("it leaves the screen", || {
-            String::from_utf8(std::fs::read(&self.raw).ok()?).ok().filter(|raw| left(raw))
+        let raw = poll_until("it leaves the screen", || {
+            String::from_utf8(std::fs::read(&self.output_file).ok()?).ok().filter(|raw| left(raw))
         });
         let start = raw.find('\u{1b}').unwrap();
         let end = raw.find("\u{1b}[?1049l").unwrap();
@@ -302,11 +302,11 @@ impl Drop for Terminal {
 
 /// Removes the sequences that the console itself writes; all of them are listed here.
 fn strip_console_sequences(raw: &str) -> String {
-    const EXACT: [&str; 6] = ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J"];
+    const EXACT_SEQUENCES: [&str; 6] = ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J"];
     let mut parts = raw.split('\u{1b}');
     let mut rest = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        if let Some(after) = EXACT.iter().find_map(|exact| part.strip_prefix(*exact)) {
+        if let Some(after) = EXACT_SEQUENCES.iter().find_map(|exact| part.strip_prefix(*exact)) {
             rest.push_str(after);
         } else if let Some(title) = part.strip_prefix("]0;Bursar") {
             // The window title, which contains only a count.
@@ -336,27 +336,27 @@ fn t_20_no_foreign_control_sequence_reaches_a_real_terminal() {
         eprintln!("SKIPPED: BURSAR_TEST_SKIP names tmux");
         return;
     }
-    let scene = Scene::set();
+    let scene = Scene::after_attack();
     let terminal = Terminal::open(&scene.home);
-    terminal.see("1 WAITING");
+    terminal.wait_for_text("1 WAITING");
     terminal.press("a");
-    terminal.see("esc ");
-    terminal.see("\\u{1b}[3J");
-    terminal.close();
+    terminal.wait_for_text("esc ");
+    terminal.wait_for_text("\\u{1b}[3J");
+    terminal.close_overlay();
     // Shows every pane, and then one entry of the activity.
     for pane in ["2", "3", "4", "6", "5"] {
         terminal.press(pane);
-        terminal.see(&format!("> {pane} "));
+        terminal.wait_for_text(&format!("> {pane} "));
     }
-    terminal.see("failed: \"\\u{1b}[3J");
+    terminal.wait_for_text("failed: \"\\u{1b}[3J");
     terminal.press("Enter");
-    terminal.see("esc ");
-    terminal.close();
+    terminal.wait_for_text("esc ");
+    terminal.close_overlay();
     terminal.press("q");
-    let rest = strip_console_sequences(&terminal.written());
+    let rest = strip_console_sequences(&terminal.written_output());
     assert!(rest.contains("\\u{1b}[3J") && rest.contains("\\u{9b}31m"), "{rest}");
     // The bell rings when a payment is pending.
-    let found: Vec<char> = rest.chars().filter(|ch| acts(*ch) && *ch != '\u{7}').collect();
+    let found: Vec<char> = rest.chars().filter(|ch| is_dangerous_char(*ch) && *ch != '\u{7}').collect();
     assert!(found.is_empty(), "{found:?} in {rest:?}");
     assert!(!rest.contains("\u{7}]") && rest.matches('\u{7}').count() <= 1, "{rest:?}");
 }

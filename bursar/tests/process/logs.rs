@@ -10,7 +10,7 @@ use crate::stage::{Engine, Home};
 #[test]
 fn an_engine_whose_log_fails_starts_answers_and_stops() {
     let mut home = Home::new();
-    home.furnish();
+    home.create_wallet();
     let data = home.data();
     for fault in LogFault::ALL {
         for moment in Moment::ALL {

@@ -174,17 +174,17 @@ fn engine_prints_ready_once_serves_commands_and_stops_on_a_signal() {
     assert_eq!((exit, out.as_str()), (10, ""));
     assert!(err.contains(data.path().to_str().unwrap()), "{err}");
 
-    assert_eq!(engine.end(rustix::process::Signal::TERM), (Some(0), String::new()));
+    assert_eq!(engine.stop_with(rustix::process::Signal::TERM), (Some(0), String::new()));
     assert_eq!(run(data.path(), "status").0, 3);
 
     let (engine, line) = Engine::start(data.path(), "--no-server");
     assert_eq!(line, "READY\n");
-    assert_eq!(engine.end(rustix::process::Signal::INT), (Some(130), String::new()));
+    assert_eq!(engine.stop_with(rustix::process::Signal::INT), (Some(130), String::new()));
 }
 
 /// Builds a command that runs the engine under the given limits of open files.
 #[cfg(target_os = "linux")]
-fn limited(data: &Path, limits: &str) -> Command {
+fn engine_with_limits(data: &Path, limits: &str) -> Command {
     let engine = bursar(data, "engine --no-server");
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit {limits} && exec \"$@\""), "sh"]);
@@ -202,7 +202,7 @@ fn limited(data: &Path, limits: &str) -> Command {
 #[test]
 fn engine_raises_its_file_limit_and_gains_no_privileges() {
     let data = tempfile::tempdir().unwrap();
-    let (engine, line) = Engine::spawn(limited(data.path(), "-S -n 256"));
+    let (engine, line) = Engine::spawn(engine_with_limits(data.path(), "-S -n 256"));
     assert_eq!(line, "READY\n");
     let told = |file: &str, name: &str| {
         let text = std::fs::read_to_string(format!("/proc/{}/{file}", engine.0.id())).unwrap();
@@ -215,7 +215,7 @@ fn engine_raises_its_file_limit_and_gains_no_privileges() {
     assert_eq!(told("status", "NoNewPrivs:"), "1");
     drop(engine);
     // If the limit cannot be raised, the engine starts and warns.
-    let mut child = limited(data.path(), "-n 256")
+    let mut child = engine_with_limits(data.path(), "-n 256")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -231,7 +231,7 @@ fn engine_raises_its_file_limit_and_gains_no_privileges() {
 #[test]
 fn activity_shows_that_an_engine_was_killed() {
     let mut home = Home::new();
-    home.furnish();
+    home.create_wallet();
     let kinds = |limit: usize| -> Vec<String> {
         let told = home.must(&format!("activity --limit {limit}"));
         let rows = told["entries"].as_array().unwrap().iter();
@@ -240,7 +240,7 @@ fn activity_shows_that_an_engine_was_killed() {
     let (killed, _address) = home.engine(&home.data());
     drop(killed);
     let (stopped, _address) = home.engine(&home.data());
-    stopped.end(rustix::process::Signal::TERM);
+    stopped.stop_with(rustix::process::Signal::TERM);
     // A command that runs its own engine does not serve agents and records no start. The first unattended start
     // begins a day of the limit of unattended days.
     let expected = [

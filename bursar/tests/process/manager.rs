@@ -74,7 +74,7 @@ fn each_state_reaches_the_manager() {
     let ready = manager.wait_for("READY=1");
     let state = "STATUS=no wallet yet: create one with `bursar wallet create`";
     assert!(ready.iter().any(|one| one.starts_with("READY=1") && one.contains(state)), "{ready:?}");
-    manager.home.furnish();
+    manager.home.create_wallet();
     manager.wait_for("STATUS=serving");
     manager.home.ask(&address);
     manager.wait_for("STATUS=serving, 1 waiting");
@@ -82,7 +82,7 @@ fn each_state_reaches_the_manager() {
     manager.wait_for("STATUS=agents are frozen: unfreeze them with `bursar thaw`");
     manager.home.must("wallet lock");
     manager.wait_for("STATUS=locked: open it with `bursar wallet open`");
-    assert_eq!(engine.end(Signal::TERM).0, Some(0));
+    assert_eq!(engine.stop_with(Signal::TERM).0, Some(0));
     manager.wait_for("STOPPING=1");
 }
 
@@ -116,7 +116,7 @@ fn a_start_that_fails_is_never_ready() {
     let manager = Manager::new();
     manager.home.must("wallet create main");
     let wrong = manager.home.dir.path().join("wrong");
-    crate::stage::private(&wrong, "another password");
+    crate::stage::write_private_file(&wrong, "another password");
     let mut command = manager.command();
     let output = command.env("BURSAR_PASSWORD_FILE", wrong).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));

@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use crate::stage::{Engine, bursar, copy_program};
 
 /// An unprivileged account for tests that run as root, because root may read everything.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_ACCOUNT: u32 = 65_534;
 
 /// Returns whether a process of `account` can open a file of another process of that account.
-fn opens(account: u32, pid: u32, file: &str) -> bool {
+fn can_open_file_of(account: u32, pid: u32, file: &str) -> bool {
     let mut command = Command::new("sh");
     command.args(["-c", "exec 3< \"$0\"", &format!("/proc/{pid}/{file}")]);
     command.uid(account).gid(account).current_dir("/").stderr(Stdio::null());
@@ -22,7 +22,7 @@ fn opens(account: u32, pid: u32, file: &str) -> bool {
 #[test]
 fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     let ours = rustix::process::geteuid();
-    let account = if ours.is_root() { NOBODY } else { ours.as_raw() };
+    let account = if ours.is_root() { UNPRIVILEGED_ACCOUNT } else { ours.as_raw() };
     let home = tempfile::tempdir().unwrap();
     // Copies the program so that the account can read it. Otherwise the kernel would protect the process by itself.
     let (program, data) = (home.path().join("bursar"), home.path().join("data"));
@@ -47,7 +47,7 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     let mut other = command(Path::new("sleep")).arg("600").spawn().unwrap();
     let may_open: Vec<&str> = ["maps", "environ", "mem"]
         .into_iter()
-        .filter(|file| opens(account, other.id(), file))
+        .filter(|file| can_open_file_of(account, other.id(), file))
         .collect();
     other.kill().unwrap();
     other.wait().unwrap();
@@ -57,15 +57,15 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     let (engine, line) = Engine::spawn(engine);
     assert_eq!(line, "READY\n");
     for file in may_open {
-        assert!(!opens(account, engine.0.id(), file), "{file}");
+        assert!(!can_open_file_of(account, engine.0.id(), file), "{file}");
     }
 }
 
 /// The address space that glibc reserves for each arena except the first, which is also the alignment of its start.
-const ARENA: u64 = 64 << 20;
+const ARENA_BYTES: u64 = 64 << 20;
 
 /// Returns the number of arenas in the mappings of a process.
-fn arenas(maps: &str) -> usize {
+fn arena_count(maps: &str) -> usize {
     let parts = maps.lines().filter_map(|line| {
         let (range, rest) = line.split_once(' ')?;
         let (start, end) = range.split_once('-')?;
@@ -77,7 +77,7 @@ fn arenas(maps: &str) -> usize {
     pairs
         .filter(|pair| {
             matches!(pair, [(start, used, true), (free, end, false)]
-        if start % ARENA == 0 && used == free && end - start == ARENA)
+        if start % ARENA_BYTES == 0 && used == free && end - start == ARENA_BYTES)
         })
         .count()
 }
@@ -90,7 +90,7 @@ fn an_engine_allocates_from_one_arena() {
     let (engine, line) = Engine::spawn(engine);
     assert_eq!(line, "READY\n");
     match std::fs::read_to_string(format!("/proc/{}/maps", engine.0.id())) {
-        Ok(maps) => assert_eq!(arenas(&maps), 0, "{maps}"),
+        Ok(maps) => assert_eq!(arena_count(&maps), 0, "{maps}"),
         // Only root can read this file.
         Err(fault) => eprintln!("not tested: {fault}"),
     }

@@ -42,7 +42,7 @@ fn programs_outside_the_grammar_return_an_envelope_too() {
     let url = ready["data"]["url"].as_str().unwrap();
     assert!(url.starts_with("http://127.0.0.1:"), "{ready}");
     check_envelope("engine", &run_json("engine"), "ENGINE_RUNNING").unwrap();
-    let (exit, rest) = engine.end(rustix::process::Signal::INT);
+    let (exit, rest) = engine.stop_with(rustix::process::Signal::INT);
     assert_eq!((exit, rest.as_str()), (Some(130), ""), "one document, and no other");
 }
 

@@ -10,10 +10,10 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::merchant::{Merchant, MerchantConfig, Version};
 use serde_json::{Value, json};
 
-use crate::payer::{Ended, Payer};
+use crate::payer::{CommandResult, Payer};
 use crate::shop::{Shop, header, say};
 
-fn hash() -> String {
+fn tx_hash() -> String {
     format!("0x{}", "ab".repeat(32))
 }
 
@@ -21,12 +21,12 @@ fn hash() -> String {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the short form of an id that people see.
-pub(crate) fn short(id: &str) -> &str {
+pub(crate) fn short_id(id: &str) -> &str {
     id.split('-').next().unwrap()
 }
 
-fn settled() -> String {
-    header(&json!({ "success": true, "transaction": hash(), "network": "eip155:8453" }))
+fn settlement_header() -> String {
+    header(&json!({ "success": true, "transaction": tx_hash(), "network": "eip155:8453" }))
 }
 
 #[test]
@@ -40,8 +40,8 @@ fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
     for mode in ["hmac", "bearer"] {
         for (path, price) in [("/v1", "0.02"), ("/v2", "0.01")] {
             let url = format!("{}{path}", merchant.url());
-            let ended = payer.paid(mode, &[&url, "--max", price]);
-            assert_eq!(ended.exit, 0, "{ended:?}");
+            let ended = payer.run_pay(mode, &[&url, "--max", price]);
+            assert_eq!(ended.exit_code, 0, "{ended:?}");
             let goods: Value = serde_json::from_str(&ended.out).unwrap();
             assert_eq!(goods["content"], format!("What you paid for at {path}."));
             let asked =
@@ -51,7 +51,7 @@ fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
         }
         // Running the command again makes another purchase, even at the same moment.
         let url = format!("{}/v2", merchant.url());
-        let told = payer.paid(mode, &[&url, "--json"]).json();
+        let told = payer.run_pay(mode, &[&url, "--json"]).json();
         let data = &told["data"];
         assert_eq!((&told["ok"], &data["status"]), (&json!(true), &json!(200)), "{told}");
         let paid = &data["paid"];
@@ -66,20 +66,20 @@ fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
     assert!(merchant.payments().iter().all(|payment| payment.outcome.is_paid()));
     assert_eq!((merchant.payments().len(), payer.history().len()), (6, 6));
     // A path that needs no payment costs nothing.
-    let ended = payer.paid("hmac", &[&format!("{}/nothing", merchant.url())]);
-    assert_eq!((ended.exit, payer.history().len()), (7, 6), "{ended:?}");
+    let ended = payer.run_pay("hmac", &[&format!("{}/nothing", merchant.url())]);
+    assert_eq!((ended.exit_code, payer.history().len()), (7, 6), "{ended:?}");
     assert!(ended.out.contains("nothing is sold here"), "{ended:?}");
 }
 
 #[test]
 fn paid_request_differs_from_the_first_by_one_header() {
     let shop = Shop::selling("10000", |stream| {
-        let headers = [("payment-response", settled()), ("content-type", "a/b".to_owned())];
+        let headers = [("payment-response", settlement_header()), ("content-type", "a/b".to_owned())];
         let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
         say(stream, "201 Created", &headers, "done");
     });
     let payer = Payer::new();
-    let mut pay = payer.pay(
+    let mut pay = payer.pay_command(
         "bearer",
         &[
             &shop.url,
@@ -99,9 +99,9 @@ fn paid_request_differs_from_the_first_by_one_header() {
     );
     let mut child = pay.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all("{\"grüße\": 1}".as_bytes()).unwrap();
-    let ended = Ended::of(child.wait_with_output().unwrap());
-    assert_eq!(ended.exit, 0, "{ended:?}");
-    let [first, mut paid] = <[_; 2]>::try_from(shop.seen()).unwrap();
+    let ended = CommandResult::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.exit_code, 0, "{ended:?}");
+    let [first, mut paid] = <[_; 2]>::try_from(shop.requests()).unwrap();
     assert_eq!(first.line, "PUT /goods?x=1 HTTP/1.1");
     assert_eq!(first.body, "{\"grüße\": 1}");
     assert_eq!(first.header("content-type"), Some("application/json"));
@@ -118,13 +118,13 @@ fn paid_request_differs_from_the_first_by_one_header() {
     let data = &ended.json()["data"];
     assert_eq!((&data["status"], &data["body"]), (&json!(201), &json!("done")));
     assert_eq!(data["headers"]["content-type"], "a/b");
-    assert_eq!(data["paid"]["transaction"], hash());
+    assert_eq!(data["paid"]["transaction"], tx_hash());
     assert!(
         ended.err.contains("HTTP 402 Payment Required") && ended.err.contains("HTTP 201 Created")
     );
     // The wallet received the settlement that the server reported.
     assert_eq!(data["reported"], true);
-    assert_eq!(payer.history()[0]["tx_hash"], hash());
+    assert_eq!(payer.history()[0]["tx_hash"], tx_hash());
 }
 
 /// Tests a final 409, and a 409 for a payment in use that expires before the next attempt.
@@ -137,13 +137,13 @@ fn a_409_with_a_receipt_is_reported_to_the_wallet_like_any_other_answer() {
         let body = json!({ "error": { "message": "no", "code": code } }).to_string();
         let told = body.clone();
         let shop = Shop::selling("10000", move |stream| {
-            let receipt = settled();
+            let receipt = settlement_header();
             let headers = [("payment-response", receipt.as_str()), ("retry-after", after)];
             say(stream, "409 Conflict", &headers, &told);
         });
-        let ended = payer.paid("bearer", &[&shop.url, "--json"]);
+        let ended = payer.run_pay("bearer", &[&shop.url, "--json"]);
         let told = ended.json();
-        assert_eq!((ended.exit, shop.payments().len()), (1, 1), "{ended:?}");
+        assert_eq!((ended.exit_code, shop.payments().len()), (1, 1), "{ended:?}");
         assert_eq!(
             (&told["data"]["reported"], &told["data"]["body"]),
             (&json!(true), &json!(body))
@@ -151,7 +151,7 @@ fn a_409_with_a_receipt_is_reported_to_the_wallet_like_any_other_answer() {
         assert_eq!(told["data"]["receipt"]["success"], true);
         let history = payer.history();
         assert_eq!(history.len(), n + 1);
-        assert!(history.iter().all(|request| request["tx_hash"] == hash()), "{history:?}");
+        assert!(history.iter().all(|request| request["tx_hash"] == tx_hash()), "{history:?}");
     }
 }
 
@@ -160,7 +160,7 @@ fn a_held_request_is_paid_once_the_operator_has_approved() {
     let shop = Shop::selling("1000000", |stream| say(stream, "200 OK", &[], "goods"));
     let payer = Payer::new();
     let held = |words: &[&str]| {
-        let mut child = payer.pay("hmac", words).spawn().unwrap();
+        let mut child = payer.pay_command("hmac", words).spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut said = String::new();
         while !said.contains("held: request") {
@@ -195,11 +195,11 @@ fn a_held_request_is_paid_once_the_operator_has_approved() {
     assert_eq!((exit, out.as_str()), (130, ""));
     assert!(said.contains(&id) && said.contains("may still be approved"), "{said}");
     for (wait, exit, code) in [("0", 20, "APPROVAL_REQUIRED"), ("1", 124, "WAIT_RAN_OUT")] {
-        let ended = payer.paid("bearer", &[&shop.url, "--wait", wait, "--json"]);
+        let ended = payer.run_pay("bearer", &[&shop.url, "--wait", wait, "--json"]);
         let told = ended.json();
-        assert_eq!((ended.exit, told["error"]["code"].as_str()), (exit, Some(code)), "{told}");
+        assert_eq!((ended.exit_code, told["error"]["code"].as_str()), (exit, Some(code)), "{told}");
         let whole = told["data"]["request_id"].as_str().unwrap();
-        assert!(told["error"]["message"].as_str().unwrap().contains(short(whole)), "{told}");
+        assert!(told["error"]["message"].as_str().unwrap().contains(short_id(whole)), "{told}");
     }
     assert_eq!(shop.payments().len(), 1);
 }
@@ -216,7 +216,7 @@ fn body_is_streamed_unchanged_and_a_truncated_body_fails() {
         }
     });
     let payer = Payer::new();
-    let mut child = payer.pay("hmac", &[&shop.url, "--quiet"]).spawn().unwrap();
+    let mut child = payer.pay_command("hmac", &[&shop.url, "--quiet"]).spawn().unwrap();
     let mut out = child.stdout.take().unwrap();
     let mut first = [0; 6];
     out.read_exact(&mut first).unwrap();
@@ -229,8 +229,8 @@ fn body_is_streamed_unchanged_and_a_truncated_body_fails() {
 
     // A part was already written, so the response cannot start again.
     drop(seen);
-    let ended = payer.paid("bearer", &[&shop.url]);
-    assert_eq!((ended.exit, ended.out.as_str()), (1, "first\n"), "{ended:?}");
+    let ended = payer.run_pay("bearer", &[&shop.url]);
+    assert_eq!((ended.exit_code, ended.out.as_str()), (1, "first\n"), "{ended:?}");
     assert!(ended.err.contains("may have been sent and accepted"), "{ended:?}");
     assert_eq!(shop.payments().len(), 2);
 }

@@ -4,8 +4,8 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::pay::short;
-use crate::payer::{Ended, Payer, VARIABLES, stranger};
+use crate::pay::short_id;
+use crate::payer::{CommandResult, Payer, AGENT_VARIABLES, pay_without_agent};
 use crate::shop::{Shop, header, offer, say};
 
 #[test]
@@ -18,9 +18,9 @@ fn lost_connection_is_retried_with_the_same_payment() {
         left = u32::saturating_sub(left, 1);
     });
     let payer = Payer::new();
-    let mut pay = payer.pay("hmac", &[&shop.url]);
-    let ended = Ended::of(pay.env("BURSAR_LOG", "trace").output().unwrap());
-    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+    let mut pay = payer.pay_command("hmac", &[&shop.url]);
+    let ended = CommandResult::of(pay.env("BURSAR_LOG", "trace").output().unwrap());
+    assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"), "{ended:?}");
     let payments = shop.payments();
     assert!(ended.err.contains("TRACE") && !ended.err.contains(&payments[0]), "{ended:?}");
     assert_eq!(payments.len(), 3);
@@ -28,9 +28,9 @@ fn lost_connection_is_retried_with_the_same_payment() {
     assert_eq!(payer.history().len(), 1, "one signature");
 
     let deaf = Shop::selling("10000", |_hangs_up| {});
-    let ended = payer.paid("bearer", &[&deaf.url, "--json"]);
+    let ended = payer.run_pay("bearer", &[&deaf.url, "--json"]);
     let told = ended.json();
-    assert_eq!((ended.exit, &told["error"]["code"]), (1, &json!("PAYMENT_UNANSWERED")), "{told}");
+    assert_eq!((ended.exit_code, &told["error"]["code"]), (1, &json!("PAYMENT_UNANSWERED")), "{told}");
     assert_eq!((deaf.payments().len(), &told["data"]["paid"]["sent"]), (3, &json!(3)));
     let id = told["data"]["request_id"].as_str().unwrap();
     assert!(told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short(id))));
@@ -45,7 +45,7 @@ fn lost_connection_is_retried_with_the_same_payment() {
         broken -= 1;
         let _gone = write!(stream, "{head}{body}");
     });
-    let told = payer.paid("bearer", &[&halves.url, "--json"]).json();
+    let told = payer.run_pay("bearer", &[&halves.url, "--json"]).json();
     assert_eq!((&told["ok"], &told["data"]["body"]), (&json!(true), &json!("good")), "{told}");
     assert_eq!((halves.payments().len(), payer.history().len()), (2, 3));
 }
@@ -65,8 +65,8 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
         busy = u32::saturating_sub(busy, 1);
     });
     let payer = Payer::new();
-    let ended = payer.paid("hmac", &[&shop.url]);
-    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+    let ended = payer.run_pay("hmac", &[&shop.url]);
+    assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"), "{ended:?}");
     assert!(ended.err.contains("still processing this payment"), "{ended:?}");
     let payments = shop.payments();
     // The connection fails more often than the program retries.
@@ -78,8 +78,8 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     let spent = json!({ "error": { "message": "no", "code": "payment_spent" } }).to_string();
     let told = spent.clone();
     let other = Shop::selling("10000", move |stream| say(stream, "409 Conflict", &[], &told));
-    let ended = payer.paid("bearer", &[&other.url]);
-    assert_eq!((ended.exit, ended.out), (1, spent));
+    let ended = payer.run_pay("bearer", &[&other.url]);
+    assert_eq!((ended.exit_code, ended.out), (1, spent));
     assert_eq!(other.payments().len(), 1);
 
     // The offer is valid for one minute, and the command does not wait longer.
@@ -88,8 +88,8 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     let long = Shop::selling("10000", move |stream| {
         say(stream, "409 Conflict", &[("retry-after", "90")], &held);
     });
-    let ended = payer.paid("bearer", &[&long.url]);
-    assert_eq!((ended.exit, ended.out), (1, in_use));
+    let ended = payer.run_pay("bearer", &[&long.url]);
+    assert_eq!((ended.exit_code, ended.out), (1, in_use));
     assert_eq!((long.payments().len(), payer.history().len()), (1, 3));
 }
 
@@ -99,10 +99,10 @@ fn two_commands_in_one_second_are_two_payments() {
     let payer = Payer::new();
     for mode in ["hmac", "bearer"] {
         let before = shop.payments().len();
-        let all: Vec<_> = (0..4).map(|_n| payer.pay(mode, &[&shop.url]).spawn().unwrap()).collect();
+        let all: Vec<_> = (0..4).map(|_n| payer.pay_command(mode, &[&shop.url]).spawn().unwrap()).collect();
         for child in all {
-            let ended = Ended::of(child.wait_with_output().unwrap());
-            assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+            let ended = CommandResult::of(child.wait_with_output().unwrap());
+            assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"), "{ended:?}");
         }
         let payments: std::collections::BTreeSet<_> =
             shop.payments().into_iter().skip(before).collect();
@@ -126,8 +126,8 @@ fn second_402_is_an_error_without_a_second_signature() {
     let payer = Payer::new();
     for (mode, json) in [("hmac", false), ("bearer", true)] {
         let words = if json { vec![shop.url.as_str(), "--json"] } else { vec![shop.url.as_str()] };
-        let ended = payer.paid(mode, &words);
-        assert_eq!(ended.exit, 1, "{ended:?}");
+        let ended = payer.run_pay(mode, &words);
+        assert_eq!(ended.exit_code, 1, "{ended:?}");
         let said = if json {
             let told = ended.json();
             assert_eq!(told["error"]["code"], "PAYMENT_REFUSED");
@@ -151,8 +151,8 @@ fn a_receipt_shows_no_control_characters() {
         say(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
     });
     let payer = Payer::new();
-    let ended = payer.paid("bearer", &[&shop.url]);
-    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"));
+    let ended = payer.run_pay("bearer", &[&shop.url]);
+    assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"));
     assert!(
         ended.err.contains("\\u{1b}]0;x\\u{7}\\u{9b}31m\\u{a}bursar: all is well"),
         "{ended:?}"
@@ -166,20 +166,20 @@ fn nothing_is_signed_above_the_maximum_or_without_an_offer() {
     let dear = Shop::selling("10001", |stream| say(stream, "200 OK", &[], "goods"));
     let vague = Shop::open(|_, stream| say(stream, "402 Payment Required", &[], "send a cheque"));
     let payer = Payer::new();
-    let ended = payer.paid("bearer", &[&dear.url, "--max", "0.01"]);
-    assert_eq!((ended.exit, ended.out.as_str()), (6, ""), "{ended:?}");
+    let ended = payer.run_pay("bearer", &[&dear.url, "--max", "0.01"]);
+    assert_eq!((ended.exit_code, ended.out.as_str()), (6, ""), "{ended:?}");
     assert!(
         ended.err.contains("0.010001 USDC") && ended.err.contains("nothing was signed"),
         "{ended:?}"
     );
-    let ended = payer.paid("bearer", &[&vague.url]);
-    assert_eq!((ended.exit, ended.out.as_str()), (1, "send a cheque"), "{ended:?}");
-    assert_eq!((dear.seen().len(), vague.seen().len(), payer.history().len()), (1, 1, 0));
+    let ended = payer.run_pay("bearer", &[&vague.url]);
+    assert_eq!((ended.exit_code, ended.out.as_str()), (1, "send a cheque"), "{ended:?}");
+    assert_eq!((dear.requests().len(), vague.requests().len(), payer.history().len()), (1, 1, 0));
 
     // A refusal by the wallet is reported with its code and exit code.
     let limit = Shop::selling("10000001", |stream| say(stream, "200 OK", &[], "goods"));
-    let ended = payer.paid("hmac", &[&limit.url]);
-    assert_eq!((ended.exit, limit.payments().len()), (6, 0), "{ended:?}");
+    let ended = payer.run_pay("hmac", &[&limit.url]);
+    assert_eq!((ended.exit_code, limit.payments().len()), (6, 0), "{ended:?}");
     assert!(ended.err.contains("EXCEEDS_PER_REQUEST_MAX"), "{ended:?}");
 }
 
@@ -191,25 +191,25 @@ fn redirect_is_reported_and_not_followed() {
         say(stream, "307 Temporary Redirect", &[("location", &to)], "moved");
     });
     let payer = Payer::new();
-    let ended = payer.paid("bearer", &[&shop.url]);
-    assert_eq!((ended.exit, ended.out.as_str()), (0, "moved"), "{ended:?}");
+    let ended = payer.run_pay("bearer", &[&shop.url]);
+    assert_eq!((ended.exit_code, ended.out.as_str()), (0, "moved"), "{ended:?}");
     assert!(ended.err.contains(&there.url) && ended.err.contains("not followed"), "{ended:?}");
-    assert!(there.seen().is_empty());
+    assert!(there.requests().is_empty());
 }
 
 #[test]
 fn missing_or_wrong_agent_variables_are_reported_and_nothing_is_paid() {
     let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
-    let ended = Ended::of(stranger(&[&shop.url]).output().unwrap());
-    assert_eq!((ended.exit, ended.out.as_str()), (2, ""));
+    let ended = CommandResult::of(pay_without_agent(&[&shop.url]).output().unwrap());
+    assert_eq!((ended.exit_code, ended.out.as_str()), (2, ""));
     assert!(ended.err.contains("eval \"$(bursar agent instructions <agent>)\""), "{ended:?}");
-    let ended = Ended::of(stranger(&[&shop.url, "--json"]).output().unwrap());
+    let ended = CommandResult::of(pay_without_agent(&[&shop.url, "--json"]).output().unwrap());
     assert_eq!(ended.json()["error"]["code"], "BAD_INPUT");
 
     let mut payer = Payer::new();
-    for name in VARIABLES {
-        let ended = Ended::of(payer.pay("hmac", &[&shop.url]).env_remove(name).output().unwrap());
-        assert!(ended.exit == 2 && ended.err.contains(name), "{ended:?}");
+    for name in AGENT_VARIABLES {
+        let ended = CommandResult::of(payer.pay_command("hmac", &[&shop.url]).env_remove(name).output().unwrap());
+        assert!(ended.exit_code == 2 && ended.err.contains(name), "{ended:?}");
     }
     for words in [
         &["-H", "X-PAYMENT: x"][..],
@@ -220,30 +220,30 @@ fn missing_or_wrong_agent_variables_are_reported_and_nothing_is_paid() {
         &["-d", "@/nonexistent"],
         &["-X", "A B"],
     ] {
-        let ended = payer.paid("hmac", &[&[shop.url.as_str()], words].concat());
-        assert_eq!(ended.exit, 2, "{words:?} {ended:?}");
+        let ended = payer.run_pay("hmac", &[&[shop.url.as_str()], words].concat());
+        assert_eq!(ended.exit_code, 2, "{words:?} {ended:?}");
     }
-    let ended = payer.paid("hmac", &["http://shop.example/"]);
-    assert!(ended.exit == 2 && ended.err.contains("--allow-http"), "{ended:?}");
-    assert!(shop.seen().is_empty(), "all of that is noticed before anybody is asked");
+    let ended = payer.run_pay("hmac", &["http://shop.example/"]);
+    assert!(ended.exit_code == 2 && ended.err.contains("--allow-http"), "{ended:?}");
+    assert!(shop.requests().is_empty(), "all of that is noticed before anybody is asked");
 
     let wrong = format!("AT_{}", "0".repeat(64));
     for mode in ["hmac", "bearer"] {
-        let mut pay = payer.pay(mode, &[&shop.url, "--json"]);
-        let ended = Ended::of(pay.env("WALLET_AGENT_TOKEN", &wrong).output().unwrap());
+        let mut pay = payer.pay_command(mode, &[&shop.url, "--json"]);
+        let ended = CommandResult::of(pay.env("WALLET_AGENT_TOKEN", &wrong).output().unwrap());
         let told = ended.json();
-        assert_eq!((ended.exit, &told["error"]["code"]), (5, &json!("AUTH_FAILED")), "{told}");
+        assert_eq!((ended.exit_code, &told["error"]["code"]), (5, &json!("AUTH_FAILED")), "{told}");
         assert!(!format!("{ended:?}").contains(&wrong));
     }
     payer.home.must("wallet lock");
-    let ended = payer.paid("bearer", &[&shop.url]);
-    assert!(ended.exit == 4 && ended.err.contains("bursar wallet open"), "{ended:?}");
+    let ended = payer.run_pay("bearer", &[&shop.url]);
+    assert!(ended.exit_code == 4 && ended.err.contains("bursar wallet open"), "{ended:?}");
     drop(payer.engine.take());
-    let ended = payer.paid("hmac", &[&shop.url]);
-    assert!(ended.exit == 3 && ended.err.contains("bursar engine"), "{ended:?}");
+    let ended = payer.run_pay("hmac", &[&shop.url]);
+    assert!(ended.exit_code == 3 && ended.err.contains("bursar engine"), "{ended:?}");
     assert!(shop.payments().is_empty());
-    let nobody = Ended::of(
-        payer.pay("hmac", &["http://127.0.0.1:9/"]).stdin(Stdio::null()).output().unwrap(),
+    let nobody = CommandResult::of(
+        payer.pay_command("hmac", &["http://127.0.0.1:9/"]).stdin(Stdio::null()).output().unwrap(),
     );
     assert_eq!(nobody.exit, 1, "{nobody:?}");
 }

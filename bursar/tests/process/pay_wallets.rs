@@ -4,13 +4,13 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::payer::{Ended, stranger};
-use crate::shop::{Seen, Shop, header, offer, say};
+use crate::payer::{CommandResult, pay_without_agent};
+use crate::shop::{ReceivedRequest, Shop, header, offer, say};
 
 const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
 
 /// Returns the response of a wallet that signed for this payee. The signature is not checked.
-fn signed(payee: &str) -> Value {
+fn signing_response(payee: &str) -> Value {
     let offered = &offer("10000")["accepts"][0];
     let terms = json!({ "to": payee, "value": "10000" });
     let payment = json!({
@@ -22,25 +22,25 @@ fn signed(payee: &str) -> Value {
     })
 }
 
-fn honest() -> Value {
-    signed(offer("10000")["accepts"][0]["payTo"].as_str().unwrap())
+fn honest_response() -> Value {
+    signing_response(offer("10000")["accepts"][0]["payTo"].as_str().unwrap())
 }
 
 fn answer(stream: &mut TcpStream, status: &str, body: &Value) {
     say(stream, status, &[("content-type", "application/json")], &body.to_string());
 }
 
-fn buy(shop: &Shop, wallet: &Shop, mode: &str) -> Ended {
-    let mut pay = stranger(&[&shop.url]);
+fn buy(shop: &Shop, wallet: &Shop, mode: &str) -> CommandResult {
+    let mut pay = pay_without_agent(&[&shop.url]);
     pay.env("WALLET_AGENT_ID", "ABC123")
         .env("WALLET_AGENT_TOKEN", format!("AT_{}", "1".repeat(64)))
         .env("WALLET_AUTH_MODE", mode)
         .env("WALLET_URL", wallet.base());
-    Ended::of(pay.output().unwrap())
+    CommandResult::of(pay.output().unwrap())
 }
 
 /// Pays with the wallet at `wallet`. Returns the result and the payments that the shop received.
-fn pay(wallet: &Shop, mode: &str) -> (Ended, Vec<String>) {
+fn pay(wallet: &Shop, mode: &str) -> (CommandResult, Vec<String>) {
     let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
     (buy(&shop, wallet, mode), shop.payments())
 }
@@ -61,13 +61,13 @@ fn unanswered_sign_is_repeated_byte_for_byte_and_polls_survive_a_restart() {
                     "202 Accepted",
                     &json!({ "status": "executing", "request_id": ID }),
                 ),
-                _last => answer(stream, "200 OK", &honest()),
+                _last => answer(stream, "200 OK", &honest_response()),
             }
         });
         let (ended, payments) = pay(&wallet, mode);
-        assert_eq!((ended.exit, ended.out.as_str(), payments.len()), (0, "goods", 1), "{ended:?}");
-        let seen = wallet.seen();
-        let asks: Vec<&Seen> =
+        assert_eq!((ended.exit_code, ended.out.as_str(), payments.len()), (0, "goods", 1), "{ended:?}");
+        let seen = wallet.requests();
+        let asks: Vec<&ReceivedRequest> =
             seen.iter().filter(|call| call.line.starts_with("POST /sign ")).collect();
         assert_eq!(asks.len(), 3, "{seen:?}");
         assert!(asks.iter().all(|ask| ask.body == asks[0].body), "{asks:?}");
@@ -91,11 +91,11 @@ fn a_payment_that_waits_for_a_ledger_says_so() {
             1 => answer(stream, "202 Accepted", &body("pending", "operator")),
             2 => answer(stream, "202 Accepted", &body("pending", "device")),
             3 => answer(stream, "202 Accepted", &body("executing", "device")),
-            _last => answer(stream, "200 OK", &honest()),
+            _last => answer(stream, "200 OK", &honest_response()),
         }
     });
     let (ended, payments) = pay(&wallet, "bearer");
-    assert_eq!((ended.exit, payments.len()), (0, 1), "{ended:?}");
+    assert_eq!((ended.exit_code, payments.len()), (0, 1), "{ended:?}");
     let said: Vec<&str> = ended.err.lines().filter(|line| line.contains("held: ")).collect();
     let [first, second] = said[..] else { panic!("{ended:?}") };
     assert!(first.contains("needs the operator's approval (bursar approve 6fa459ea)"), "{first}");
@@ -106,17 +106,17 @@ fn a_payment_that_waits_for_a_ledger_says_so() {
 #[test]
 fn payment_to_another_payee_is_not_sent_and_odd_wallets_are_rejected() {
     let nobody = "0x0000000000000000000000000000000000000001";
-    let other = Shop::open(move |_, stream| answer(stream, "200 OK", &signed(nobody)));
+    let other = Shop::open(move |_, stream| answer(stream, "200 OK", &signing_response(nobody)));
     let (ended, payments) = pay(&other, "bearer");
-    assert!(ended.exit == 1 && ended.err.contains("did not offer"), "{ended:?}");
+    assert!(ended.exit_code == 1 && ended.err.contains("did not offer"), "{ended:?}");
     assert!(payments.is_empty());
 
-    let mut header_of_its_own = honest();
+    let mut header_of_its_own = honest_response();
     header_of_its_own["header_name"] = json!("Authorization");
     for told in [header_of_its_own, json!([1]), json!({ "error": "\u{1b}[2J" })] {
         let odd = Shop::open(move |_, stream| answer(stream, "200 OK", &told));
         let (ended, payments) = pay(&odd, "hmac");
-        assert!(ended.exit != 0 && payments.is_empty(), "{ended:?}");
+        assert!(ended.exit_code != 0 && payments.is_empty(), "{ended:?}");
         assert!(!ended.err.contains('\u{1b}'), "{ended:?}");
     }
 }
@@ -130,17 +130,17 @@ fn failed_settlement_report_is_only_a_warning() {
             "404 Not Found",
             &json!({ "code": "TRANSACTION_NOT_FOUND", "error": "no" }),
         ),
-        false => answer(stream, "200 OK", &honest()),
+        false => answer(stream, "200 OK", &honest_response()),
     });
     let receipt = json!({ "success": true, "transaction": format!("0x{}", "cd".repeat(32)) });
     let shop = Shop::selling("10000", move |stream| {
         say(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
     });
     let ended = buy(&shop, &wallet, "bearer");
-    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+    assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"), "{ended:?}");
     assert!(ended.err.contains("settlement could not be reported"), "{ended:?}");
     assert!(!ended.err.contains("Nothing was paid"), "{ended:?}");
-    let told = wallet.seen().into_iter().find(|call| call.line.contains("/callback")).unwrap();
+    let told = wallet.requests().into_iter().find(|call| call.line.contains("/callback")).unwrap();
     let told: Value = serde_json::from_str(&told.body).unwrap();
     assert_eq!((&told["event"], &told["transaction_id"]), (&json!("settled"), &json!(ID)));
 }

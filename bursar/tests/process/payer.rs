@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::stage::{Engine, Home, bursar};
 
 /// The environment variables that describe an agent.
-pub(crate) const VARIABLES: [&str; 4] =
+pub(crate) const AGENT_VARIABLES: [&str; 4] =
     ["WALLET_AGENT_ID", "WALLET_AGENT_TOKEN", "WALLET_AUTH_MODE", "WALLET_URL"];
 
 pub(crate) struct Payer {
@@ -41,7 +41,7 @@ impl Payer {
     }
 
     /// Builds the `bursar pay` command as the agent of this auth mode, with `words` as arguments.
-    pub(crate) fn pay(&self, mode: &str, words: &[&str]) -> Command {
+    pub(crate) fn pay_command(&self, mode: &str, words: &[&str]) -> Command {
         let (_, agent) = self.agents.iter().find(|(known, _)| *known == mode).unwrap();
         let text = |name: &str| agent[name].as_str().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
@@ -57,9 +57,9 @@ impl Payer {
         command
     }
 
-    /// Runs `bursar pay` to its end; see [`Payer::pay`].
-    pub(crate) fn paid(&self, mode: &str, words: &[&str]) -> Ended {
-        Ended::of(self.pay(mode, words).output().unwrap())
+    /// Runs `bursar pay` to its end; see [`Payer::pay_command`].
+    pub(crate) fn run_pay(&self, mode: &str, words: &[&str]) -> CommandResult {
+        CommandResult::of(self.pay_command(mode, words).output().unwrap())
     }
 
     /// Returns all requests of the wallet, newest first.
@@ -70,17 +70,17 @@ impl Payer {
 
 /// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) exit: i32,
+pub(crate) struct CommandResult {
+    pub(crate) exit_code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Ended {
+impl CommandResult {
     pub(crate) fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let exit = output.status.code().unwrap();
-        Self { exit, out: text(output.stdout), err: text(output.stderr) }
+        Self { exit_code: exit, out: text(output.stdout), err: text(output.stderr) }
     }
 
     /// Returns the JSON object that `--json` printed.
@@ -97,10 +97,10 @@ impl Ended {
 }
 
 /// Builds `bursar pay` without any environment variables of an agent.
-pub(crate) fn stranger(words: &[&str]) -> Command {
+pub(crate) fn pay_without_agent(words: &[&str]) -> Command {
     let mut command = bursar(std::path::Path::new("/nonexistent"), "pay");
     command.args(words);
-    for name in VARIABLES {
+    for name in AGENT_VARIABLES {
         command.env_remove(name);
     }
     command

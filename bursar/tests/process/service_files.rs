@@ -19,7 +19,7 @@ fn python(program: &str, text: &str) -> String {
     String::from_utf8(stdout).unwrap().trim().to_owned()
 }
 
-fn printed(home: &Home, data: &Path, options: &str) -> String {
+fn dry_run_output(home: &Home, data: &Path, options: &str) -> String {
     let output = home.command(data, &format!("install-service --dry-run {options}")).output();
     let Output { status, stdout, stderr } = output.unwrap();
     assert!(status.success(), "{options}: {}", String::from_utf8_lossy(&stderr));
@@ -41,7 +41,7 @@ program, option, data, engine = agent['ProgramArguments']
 assert (option, engine) == ('--data', 'engine') and program.endswith('bursar')
 print(data)
 ";
-    let found = python(program, &printed(&home, &data, "--platform macos"));
+    let found = python(program, &dry_run_output(&home, &data, "--platform macos"));
     assert_eq!(found, data.display().to_string());
     assert!(!data.exists(), "a dry run changes nothing");
 }
@@ -61,7 +61,7 @@ assert of('t:RegistrationInfo/t:SecurityDescriptor').text == 'D:P(A;;FA;;;OW)'
 kinds = [child.tag.split('}')[1] for child in of('t:Triggers')]
 print(kinds, of('t:Principals/t:Principal/t:LogonType').text, of('t:Actions/t:Exec/t:Arguments').text)
 ";
-    let of = |options: &str| python(program, &printed(&home, &data, options));
+    let of = |options: &str| python(program, &dry_run_output(&home, &data, options));
     let arguments = format!("--data \"{}\" engine", data.display());
     let user = of("--platform windows");
     assert_eq!(user, format!("['LogonTrigger'] InteractiveToken {arguments}"));
@@ -78,7 +78,7 @@ fn systemd_analyze_verifies_every_unit() {
     let home = Home::new();
     for scope in ["--user", "--system"] {
         for options in ["", " --unlock --daily 5", " --ledger", " --unlock --daily 5 --ledger"] {
-            let text = printed(&home, &home.data(), &format!("--platform linux {scope}{options}"));
+            let text = dry_run_output(&home, &home.data(), &format!("--platform linux {scope}{options}"));
             let folder = tempfile::tempdir().unwrap();
             // The printed text separates the files by comments with their names.
             for part in text.split("\n# ") {

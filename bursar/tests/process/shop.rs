@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 /// One received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
     /// The headers in the order received, with names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -50,12 +50,12 @@ impl Seen {
 /// A server that runs until the test process ends.
 pub(crate) struct Shop {
     pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Shop {
     /// Starts a server. `answer` writes the response; then the connection is closed.
-    pub(crate) fn open(mut answer: impl FnMut(&Seen, &mut TcpStream) + Send + 'static) -> Self {
+    pub(crate) fn open(mut answer: impl FnMut(&ReceivedRequest, &mut TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/goods?x=1", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -63,13 +63,13 @@ impl Shop {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                if let Some(request) = Seen::read(&stream) {
+                if let Some(request) = ReceivedRequest::read(&stream) {
                     remembered.lock().unwrap().push(request.clone());
                     answer(&request, &mut stream);
                 }
             }
         });
-        Self { url, seen }
+        Self { url, requests: seen }
     }
 
     /// Starts a server that requires a payment and then responds with `paid`.
@@ -78,10 +78,10 @@ impl Shop {
         mut paid: impl FnMut(&mut TcpStream) + Send + 'static,
     ) -> Self {
         Self::open(move |request, stream| match request.payment() {
-            None => say(
+            None => write_response(
                 stream,
                 "402 Payment Required",
-                &[("payment-required", &header(&offer(atoms)))],
+                &[("payment-required", &encode_header(&offer(atoms)))],
                 "{}",
             ),
             Some(_) => paid(stream),
@@ -93,18 +93,18 @@ impl Shop {
         self.url.trim_end_matches("/goods?x=1")
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     /// Returns the payments received, in order.
     pub(crate) fn payments(&self) -> Vec<String> {
-        self.seen().iter().filter_map(Seen::payment).map(str::to_owned).collect()
+        self.requests().iter().filter_map(ReceivedRequest::payment).map(str::to_owned).collect()
     }
 }
 
 /// Writes a complete response. Ignores errors, because the command may have gone away.
-pub(crate) fn say(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &str) {
+pub(crate) fn write_response(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &str) {
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
@@ -131,6 +131,6 @@ pub(crate) fn offer(atoms: &str) -> Value {
 }
 
 /// Encodes JSON for a header.
-pub(crate) fn header(value: &Value) -> String {
+pub(crate) fn encode_header(value: &Value) -> String {
     STANDARD.encode(value.to_string())
 }

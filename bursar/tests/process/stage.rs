@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// Sends a signal. Returns the exit code and the rest of standard output.
-    pub(crate) fn end(mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
+    pub(crate) fn stop_with(mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
         let id = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(id, signal).unwrap();
         let mut rest = String::new();
@@ -75,7 +75,7 @@ impl Drop for Engine {
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// Creates a file that only its owner may read.
-pub(crate) fn private(path: &Path, text: &str) {
+pub(crate) fn write_private_file(path: &Path, text: &str) {
     let mut options = std::fs::File::options();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -92,7 +92,7 @@ pub(crate) struct Home {
 impl Home {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        private(&dir.path().join("password"), PASSWORD);
+        write_private_file(&dir.path().join("password"), PASSWORD);
         Self { dir, agent: None, offers: 0 }
     }
 
@@ -126,7 +126,7 @@ impl Home {
     }
 
     /// Creates a wallet with an agent whose payments all need approval.
-    pub(crate) fn furnish(&mut self) {
+    pub(crate) fn create_wallet(&mut self) {
         for line in [
             "wallet create main",
             "seed create --reveal",

@@ -13,7 +13,7 @@ const fn row(
     locked: &'static str,
     down: &'static str,
 ) -> Row {
-    Row { name, fine, bad, fault, locked, down }
+    Row { name, succeeding_line: fine, failing_line: bad, failing_code: fault, code_if_locked: locked, code_without_engine: down }
 }
 
 /// The rows are ordered so that no command removes an object that a later one needs.

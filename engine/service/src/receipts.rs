@@ -28,14 +28,14 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
             "payment",
             request.ask.payment().map_or(Value::Null, |ask| payment(request, ask).into()),
         )
-        .with("settlement", settlement.map_or(Value::Null, |known| Value::from(settled(known))));
+        .with("settlement", settlement.map_or(Value::Null, |known| Value::from(settlement_object(known))));
     if let Some(asked) = request.trade() {
         receipt.insert("trade", trade(request, asked));
     }
     if let Some(asked) = request.loan() {
         receipt.insert("loan", loan(request, asked));
     }
-    if let Some(reason) = rejection(request) {
+    if let Some(reason) = rejection_text(request) {
         receipt.insert("rejection", Object::new().with("reason", reason));
     }
     if let Some(known) = settlement.filter(|known| known.status() == SettlementStatus::Failed) {
@@ -203,7 +203,7 @@ fn loan(request: &Request, asked: &LoanAsk) -> Object {
         .with("txHash", hash.map_or(Value::Null, |hash| Value::from(hash.to_string())))
 }
 
-fn settled(known: &Settlement) -> Object {
+fn settlement_object(known: &Settlement) -> Object {
     let at = known.settled.filter(|_at| known.status() == SettlementStatus::Verified);
     let verification = known.check.text().map_or(Value::Null, |status| {
         let block = known.check.block().map_or(Value::Null, Value::from);
@@ -218,7 +218,7 @@ fn settled(known: &Settlement) -> Object {
         .with("verification", verification)
 }
 
-fn rejection(request: &Request) -> Option<&str> {
+fn rejection_text(request: &Request) -> Option<&str> {
     match &request.status {
         Status::Refused { refusal, .. } => Some(refusal.sentence()),
         Status::Denied { reason, .. } => {

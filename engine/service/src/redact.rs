@@ -15,12 +15,12 @@ const REDACTED: &str = "[redacted]";
 ///
 /// Each write must contain whole lines.
 #[derive(Debug)]
-pub struct Redacting<W>(pub W);
+pub struct RedactingWriter<W>(pub W);
 
-impl<W: Write> Write for Redacting<W> {
+impl<W: Write> Write for RedactingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        self.0.write_all(redacted(&text).as_bytes())?;
+        self.0.write_all(redact(&text).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -32,7 +32,7 @@ impl<W: Write> Write for Redacting<W> {
 /// Removes agents' tokens, keys, proofs and seed phrases from `text`, and shortens request ids to eight digits.
 ///
 /// A whole id would allow any reader to poll its request.
-pub fn redacted(text: &str) -> Cow<'_, str> {
+pub fn redact(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut kept = 0;
     let mut names_secret = false;
@@ -135,13 +135,13 @@ mod tests {
             ("a short test about the hub".to_owned(), "a short test about the hub".to_owned()),
             ("ümläut 0x12 … end".to_owned(), "ümläut 0x12 … end".to_owned()),
         ] {
-            assert_eq!(redacted(&line), shown);
+            assert_eq!(redact(&line), shown);
         }
     }
 
     #[test]
     fn the_redacting_writer_redacts_whole_lines() {
-        let mut log = Redacting(Vec::new());
+        let mut log = RedactingWriter(Vec::new());
         log.write_all(format!("x AT_{}\n", "0".repeat(64)).as_bytes()).unwrap();
         assert_eq!(log.0, b"x AT_[redacted]\n");
     }

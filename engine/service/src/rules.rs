@@ -23,13 +23,13 @@ pub trait MutatedRules: Send + Sync + fmt::Debug {
 /// The default, which production uses, calls the functions of the domain.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    mutated: Option<Arc<dyn MutatedRules>>,
+    mutated_rules: Option<Arc<dyn MutatedRules>>,
 }
 
 impl Rules {
     /// Replaces the rules; only tests call it.
-    pub fn mutated(rules: Arc<dyn MutatedRules>) -> Self {
-        Self { mutated: Some(rules) }
+    pub fn with_mutated_rules(rules: Arc<dyn MutatedRules>) -> Self {
+        Self { mutated_rules: Some(rules) }
     }
 
     /// Decides a command against the state.
@@ -37,7 +37,7 @@ impl Rules {
     /// # Errors
     /// The command is refused.
     pub fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
-        match &self.mutated {
+        match &self.mutated_rules {
             None => bursar_domain::decide(state, command),
             Some(mutated) => mutated.decide(state, command),
         }
@@ -45,7 +45,7 @@ impl Rules {
 
     /// Applies one entry to the state.
     pub fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
-        match &self.mutated {
+        match &self.mutated_rules {
             None => bursar_domain::apply(state, entry),
             Some(mutated) => mutated.apply(state, entry),
         }

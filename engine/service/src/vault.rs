@@ -47,7 +47,7 @@ pub struct Vault {
     gate: Arc<Gate>,
     // A mutex instead of an owning task: changes of the wallet file are rare, serialised, and block on the
     // disk.
-    open: Mutex<Option<OpenWallet>>,
+    open_wallet: Mutex<Option<OpenWallet>>,
 }
 
 /// A key that seals the journal.
@@ -70,7 +70,7 @@ pub struct UnlockReport {
     /// Messages for the operator.
     pub warnings: Vec<String>,
     /// The number of the journal entry that the wallet file now names; `None` if it still names an older one.
-    pub noted: Option<u64>,
+    pub noted_entry: Option<u64>,
 }
 
 impl std::fmt::Debug for PendingUnlock {
@@ -82,7 +82,7 @@ impl std::fmt::Debug for PendingUnlock {
 impl Vault {
     /// Creates a vault without an open wallet.
     pub fn new(files: WalletFiles, kdf: KdfParams, gate: Arc<Gate>) -> Self {
-        Self { files, kdf, gate, open: Mutex::new(None) }
+        Self { files, kdf, gate, open_wallet: Mutex::new(None) }
     }
 
     /// Whether the keys are in memory.
@@ -95,8 +95,8 @@ impl Vault {
         &self.gate
     }
 
-    fn opened(&self) -> MutexGuard<'_, Option<OpenWallet>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_open_wallet(&self) -> MutexGuard<'_, Option<OpenWallet>> {
+        self.open_wallet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creates the wallet file and returns the id that the journal records; [`Vault::admit`] then allows signatures.
@@ -106,7 +106,7 @@ impl Vault {
     pub fn create(&self, name: &Name, password: &SecretString) -> Result<[u8; 16], Fault> {
         let wallet = self.files.create(name, password, self.kdf).map_err(fault)?;
         let id = wallet.wallet_id();
-        *self.opened() = Some(wallet);
+        *self.lock_open_wallet() = Some(wallet);
         Ok(id)
     }
 
@@ -144,7 +144,7 @@ impl Vault {
                 OpenedFrom::Previous { why } => Some(why),
             },
         };
-        *self.opened() = Some(wallet);
+        *self.lock_open_wallet() = Some(wallet);
         Ok(prepared)
     }
 
@@ -180,7 +180,7 @@ impl Vault {
                 }
             }
             self.gate.open(keyring(wallet, state, &mut warnings)?);
-            Ok(UnlockReport { warnings, noted })
+            Ok(UnlockReport { warnings, noted_entry: noted })
         })
     }
 
@@ -204,7 +204,7 @@ impl Vault {
     ///
     /// # Errors
     /// The password is wrong, or the file is missing or damaged.
-    pub fn recoverable(
+    pub fn list_recoverable(
         &self,
         name: &Name,
         password: &SecretString,
@@ -255,7 +255,7 @@ impl Vault {
     /// Removes the keys from memory, and voids the slips issued so far.
     pub fn lock(&self) {
         self.gate.close();
-        *self.opened() = None;
+        *self.lock_open_wallet() = None;
     }
 
     /// Checks that the password is that of the open wallet.
@@ -356,7 +356,7 @@ impl Vault {
 
     /// Activates an agent's secret after its event is on disk.
     pub fn activate_agent_secret(&self, id: &AgentId, secret: &[u8; 32]) {
-        self.gate.add_agent(id.clone(), file::boxed(secret));
+        self.gate.add_agent(id.clone(), file::box_secret(secret));
     }
 
     /// Removes the secret of an agent whose deletion is on disk.
@@ -398,7 +398,7 @@ impl Vault {
     /// `WALLET_LOCKED`.
     pub fn agent_secret(&self, id: &AgentId) -> Result<Option<AgentSecret>, Fault> {
         self.with(|wallet| {
-            Ok(wallet.agent_secret(id).map(|secret| file::boxed(secret.expose_secret())))
+            Ok(wallet.agent_secret(id).map(|secret| file::box_secret(secret.expose_secret())))
         })
     }
 
@@ -406,7 +406,7 @@ impl Vault {
         &self,
         use_it: impl FnOnce(&mut OpenWallet) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        match self.opened().as_mut() {
+        match self.lock_open_wallet().as_mut() {
             Some(wallet) => use_it(wallet),
             None => Err(Fault::new(Code::WalletLocked)),
         }
@@ -482,7 +482,7 @@ fn keyring(
         let Credential::Hmac { secret_hash: check } = &agent.credential else { continue };
         match wallet.agent_secret(id) {
             Some(secret) if agent_check(id, secret.expose_secret()) == *check => {
-                keyring.add_agent(id.clone(), file::boxed(secret.expose_secret()));
+                keyring.add_agent(id.clone(), file::box_secret(secret.expose_secret()));
             }
             Some(_) | None => lacking.push((id, &agent.name)),
         }

@@ -17,7 +17,7 @@ use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use tokio::io::DuplexStream;
@@ -26,7 +26,7 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 async fn engine(home: &Path) -> Engine {
     let folder = DataFolder::open(&home.join("data")).unwrap();
-    let Instance::Free(lock) = claim(&folder, ENGINE_WAITS).unwrap() else {
+    let Instance::Free(lock) = claim(&folder, ENGINE_WAIT).unwrap() else {
         unreachable!("a new folder")
     };
     // Networks without a setting use public hosts, but no test reaches outside this machine.
@@ -42,7 +42,7 @@ async fn engine(home: &Path) -> Engine {
 struct Program(Framed<DuplexStream, LengthDelimitedCodec>);
 
 impl Program {
-    fn at(engine: &Engine) -> Self {
+    fn attach(engine: &Engine) -> Self {
         Self(Framed::new(engine.attach(), LengthDelimitedCodec::new()))
     }
 
@@ -54,7 +54,7 @@ impl Program {
     }
 
     /// Returns the next message; `None` once the engine has ended the session.
-    async fn hear(&mut self) -> Option<ToClient> {
+    async fn next_message(&mut self) -> Option<ToClient> {
         let bytes = self.0.next().await?.unwrap();
         Some(Frame::decode(&bytes).unwrap().message().unwrap())
     }
@@ -71,46 +71,46 @@ async fn stop(engine: Engine) -> Duration {
 async fn a_session_with_nothing_to_do_ends_with_the_engine() {
     let home = tempfile::tempdir().unwrap();
     let engine = engine(home.path()).await;
-    let mut program = Program::at(&engine);
+    let mut program = Program::attach(&engine);
     program.run(1, "status").await;
-    assert!(matches!(program.hear().await, Some(ToClient::Done { id: 1, .. })));
+    assert!(matches!(program.next_message().await, Some(ToClient::Done { id: 1, .. })));
     assert_eq!(stop(engine).await, Duration::ZERO);
-    assert_eq!(program.hear().await, None);
+    assert_eq!(program.next_message().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_answered_when_the_engine_stops() {
     let home = tempfile::tempdir().unwrap();
     let engine = engine(home.path()).await;
-    let mut program = Program::at(&engine);
+    let mut program = Program::attach(&engine);
     program.run(1, "watch --since 0").await;
     engine.core().act(Action::Freeze).await.unwrap();
-    assert!(matches!(program.hear().await, Some(ToClient::Entries { id: 1, .. })));
+    assert!(matches!(program.next_message().await, Some(ToClient::Entries { id: 1, .. })));
     assert_eq!(stop(engine).await, Duration::ZERO);
-    let Some(ToClient::Done { id: 1, reply }) = program.hear().await else { unreachable!() };
+    let Some(ToClient::Done { id: 1, reply }) = program.next_message().await else { unreachable!() };
     assert_eq!(reply.result.unwrap_err().code, Code::EngineDown);
-    assert_eq!(program.hear().await, None);
+    assert_eq!(program.next_message().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_prompt_does_not_delay_the_stop() {
     let home = tempfile::tempdir().unwrap();
     let engine = engine(home.path()).await;
-    let mut program = Program::at(&engine);
+    let mut program = Program::attach(&engine);
     program.run(1, "wallet create main").await;
-    assert!(matches!(program.hear().await, Some(ToClient::Prompt { id: 1, .. })));
+    assert!(matches!(program.next_message().await, Some(ToClient::Prompt { id: 1, .. })));
     assert_eq!(stop(engine).await, Duration::ZERO);
-    let Some(ToClient::Done { id: 1, reply }) = program.hear().await else { unreachable!() };
+    let Some(ToClient::Done { id: 1, reply }) = program.next_message().await else { unreachable!() };
     assert_eq!(reply.result.unwrap_err().code, Code::Cancelled);
 }
 
 /// Starts a watch with more entries than the connection to its program can buffer.
-async fn unread(engine: &Engine) -> Program {
+async fn watch_unread(engine: &Engine) -> Program {
     // A locked wallet accepts these settings, because each is stricter than the one before.
     for seconds in (1000..=3000).rev() {
         engine.core().act(Action::Set(Setting::MaxValidity(seconds))).await.unwrap();
     }
-    let mut program = Program::at(engine);
+    let mut program = Program::attach(engine);
     program.run(1, "watch --since 0").await;
     // The paused clock advances only when all tasks wait, so after this sleep the watch waits for its program.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -121,10 +121,10 @@ async fn unread(engine: &Engine) -> Program {
 async fn a_program_that_reads_nothing_delays_the_stop_by_a_bound() {
     let home = tempfile::tempdir().unwrap();
     let engine = engine(home.path()).await;
-    let _program = unread(&engine).await;
-    let mut other = Program::at(&engine);
+    let _program = watch_unread(&engine).await;
+    let mut other = Program::attach(&engine);
     other.run(1, "status").await;
-    assert!(other.hear().await.is_some(), "it slows nobody else");
+    assert!(other.next_message().await.is_some(), "it slows nobody else");
     let took = stop(engine).await;
     assert!(took <= Duration::from_millis(FINAL_FRAME_TIMEOUT_MS), "{took:?}");
     const { assert!(FINAL_FRAME_TIMEOUT_MS < DRAIN_TIMEOUT_MS) };

@@ -39,9 +39,9 @@ impl Bench {
     }
 
     /// Creates a wallet whose current save has contents and whose previous one is empty.
-    fn saved() -> Self {
+    fn with_saves() -> Self {
         let bench = Self::new();
-        let mut wallet = bench.files.create(&name("main"), &right(), TINY).unwrap();
+        let mut wallet = bench.files.create(&name("main"), &right_password(), TINY).unwrap();
         fill(&mut wallet);
         wallet.save().unwrap();
         bench
@@ -68,11 +68,11 @@ fn agent(text: &str) -> AgentId {
     text.parse().unwrap()
 }
 
-fn right() -> SecretString {
+fn right_password() -> SecretString {
     SecretString::from("the right password")
 }
 
-fn wrong() -> SecretString {
+fn wrong_password() -> SecretString {
     SecretString::from("the wrong password")
 }
 
@@ -96,7 +96,7 @@ fn assert_filled(wallet: &OpenWallet) {
 }
 
 /// Returns the text with a matching checksum, as an attacker would write it.
-fn forged(text: &str) -> String {
+fn with_matching_checksum(text: &str) -> String {
     let (body, _old) = text.split_once("\"checksum\": \"").unwrap();
     let unsigned = format!("{body}\"checksum\": \"\"\n}}\n");
     let checksum = hex::encode(Sha256::digest(&unsigned));
@@ -122,8 +122,8 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 fn an_opened_wallet_has_the_saved_contents() {
-    let bench = Bench::saved();
-    let (mut wallet, from) = bench.open(&right()).unwrap();
+    let bench = Bench::with_saves();
+    let (mut wallet, from) = bench.open(&right_password()).unwrap();
     assert_eq!((from, wallet.generation(), wallet.name()), (OpenedFrom::Current, 2, "main"));
     assert_filled(&wallet);
 
@@ -135,7 +135,7 @@ fn an_opened_wallet_has_the_saved_contents() {
     assert!(wallet.retain(|id| id == SeedId(2), |_| true));
     wallet.save().unwrap();
 
-    let (wallet, _) = bench.open(&right()).unwrap();
+    let (wallet, _) = bench.open(&right_password()).unwrap();
     assert_eq!(wallet.generation(), 3);
     assert_eq!(wallet.seeds().keys().copied().collect::<Vec<_>>(), [SeedId(2)]);
     assert!(wallet.agent_secret(&agent("XYZ789")).is_none());
@@ -144,27 +144,27 @@ fn an_opened_wallet_has_the_saved_contents() {
 
 #[test]
 fn a_wrong_password_is_always_reported_as_such() {
-    let bench = Bench::saved();
-    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
-    let (wallet, _) = bench.open(&right()).unwrap();
-    assert!(wallet.verify_password(&right()).is_ok());
-    let refusal = wallet.verify_password(&wrong()).unwrap_err();
+    let bench = Bench::with_saves();
+    assert!(matches!(bench.open(&wrong_password()), Err(WalletFileError::WrongPassword { .. })));
+    let (wallet, _) = bench.open(&right_password()).unwrap();
+    assert!(wallet.verify_password(&right_password()).is_ok());
+    let refusal = wallet.verify_password(&wrong_password()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::WrongPassword { .. }));
     let told = refusal.to_string();
     assert!(told.starts_with("The password") && !told.contains('/'), "{told}");
 
     // If the current save is damaged, the previous one still distinguishes a right password from a wrong one.
     fs::write(bench.current(), "{").unwrap();
-    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
+    assert!(matches!(bench.open(&wrong_password()), Err(WalletFileError::WrongPassword { .. })));
     fs::remove_file(bench.current()).unwrap();
-    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
+    assert!(matches!(bench.open(&wrong_password()), Err(WalletFileError::WrongPassword { .. })));
     fs::remove_file(bench.previous()).unwrap();
-    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::NotFound { .. })));
+    assert!(matches!(bench.open(&wrong_password()), Err(WalletFileError::NotFound { .. })));
 }
 
 #[test]
 fn a_missing_or_damaged_save_falls_back_to_the_previous_one_with_a_reason() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let good = fs::read_to_string(bench.current()).unwrap();
     let cases = [
         (None, Fallback::CurrentMissing),
@@ -174,12 +174,12 @@ fn a_missing_or_damaged_save_falls_back_to_the_previous_one_with_a_reason() {
         (Some(good.replace("\"generation\": 2", "\"generation\": 3")), {
             Fallback::CurrentDamaged { reason: "its checksum does not match its content" }
         }),
-        (Some(forged(&good.replace("\"generation\": 2", "\"generation\": 3"))), {
+        (Some(with_matching_checksum(&good.replace("\"generation\": 2", "\"generation\": 3"))), {
             Fallback::CurrentDamaged {
                 reason: "the password is right, but the contents are damaged",
             }
         }),
-        (Some(forged(&good.replace("\"iterations\": 1", "\"iterations\": 2"))), {
+        (Some(with_matching_checksum(&good.replace("\"iterations\": 1", "\"iterations\": 2"))), {
             Fallback::CurrentLockedOtherwise
         }),
     ];
@@ -189,7 +189,7 @@ fn a_missing_or_damaged_save_falls_back_to_the_previous_one_with_a_reason() {
             fs::write(bench.current(), text).unwrap();
             set_mode(&bench.current(), 0o600);
         }
-        let (mut wallet, from) = bench.open(&right()).unwrap();
+        let (mut wallet, from) = bench.open(&right_password()).unwrap();
         assert_eq!(from, OpenedFrom::Previous { why: expected.clone() });
         assert!(wallet.seeds().is_empty());
         assert!(expected.to_string().contains("The previous save was opened instead"));
@@ -197,11 +197,11 @@ fn a_missing_or_damaged_save_falls_back_to_the_previous_one_with_a_reason() {
         // The next save repairs the current copy and keeps the previous one intact.
         fill(&mut wallet);
         wallet.save().unwrap();
-        let (wallet, from) = bench.open(&right()).unwrap();
+        let (wallet, from) = bench.open(&right_password()).unwrap();
         assert_eq!(from, OpenedFrom::Current);
         assert_filled(&wallet);
         fs::remove_file(bench.current()).unwrap();
-        assert!(bench.open(&right()).unwrap().0.seeds().is_empty());
+        assert!(bench.open(&right_password()).unwrap().0.seeds().is_empty());
         fs::write(bench.current(), &good).unwrap();
         set_mode(&bench.current(), 0o600);
     }
@@ -209,10 +209,10 @@ fn a_missing_or_damaged_save_falls_back_to_the_previous_one_with_a_reason() {
 
 #[test]
 fn two_damaged_copies_are_reported_as_damage_of_the_current_one() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     fs::write(bench.current(), "{").unwrap();
     fs::write(bench.previous(), "").unwrap();
-    for password in [right(), wrong()] {
+    for password in [right_password(), wrong_password()] {
         match bench.open(&password) {
             Err(WalletFileError::Damaged { file, .. }) => assert_eq!(file, bench.current()),
             other => panic!("{other:?}"),
@@ -223,7 +223,7 @@ fn two_damaged_copies_are_reported_as_damage_of_the_current_one() {
 /// T-26: any byte on disk is altered.
 #[test]
 fn every_altered_byte_is_rejected_or_falls_back_to_the_previous_save() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let good = fs::read(bench.current()).unwrap();
     let spare = fs::read(bench.previous()).unwrap();
     for with_previous in [true, false] {
@@ -235,7 +235,7 @@ fn every_altered_byte_is_rejected_or_falls_back_to_the_previous_save() {
                 let mut bad = good.clone();
                 bad[place] ^= mask;
                 fs::write(bench.current(), &bad).unwrap();
-                match (bench.open(&right()), with_previous) {
+                match (bench.open(&right_password()), with_previous) {
                     (Ok((wallet, OpenedFrom::Previous { .. })), true) => {
                         assert!(wallet.seeds().is_empty());
                     }
@@ -250,21 +250,21 @@ fn every_altered_byte_is_rejected_or_falls_back_to_the_previous_save() {
     // A file cut off at every length, and one with a trailing byte.
     for length in 0..good.len() {
         fs::write(bench.current(), &good[..length]).unwrap();
-        assert!(matches!(bench.open(&right()), Err(WalletFileError::Damaged { .. })), "{length}");
+        assert!(matches!(bench.open(&right_password()), Err(WalletFileError::Damaged { .. })), "{length}");
     }
     fs::write(bench.current(), [&good[..], b"\n"].concat()).unwrap();
-    assert!(matches!(bench.open(&right()), Err(WalletFileError::Damaged { .. })));
+    assert!(matches!(bench.open(&right_password()), Err(WalletFileError::Damaged { .. })));
     fs::write(bench.current(), &spare).unwrap();
-    assert!(bench.open(&right()).is_ok());
+    assert!(bench.open(&right_password()).is_ok());
 }
 
 /// T-26 with the checksum corrected as well: only the tags detect the change.
 #[test]
 fn every_altered_digit_is_refused_even_with_the_checksum_corrected() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     fs::remove_file(bench.previous()).unwrap();
     let good = fs::read_to_string(bench.current()).unwrap();
-    assert_eq!(forged(&good), good);
+    assert_eq!(with_matching_checksum(&good), good);
     let places = hex_digits(&good);
     let payload = good.find("\"payload\"").unwrap();
     // wallet_id, salt, two nonces, wrapped key with tag, and the payload.
@@ -274,10 +274,10 @@ fn every_altered_digit_is_refused_even_with_the_checksum_corrected() {
         for bit in [1, 2, 4, 8] {
             let mut bad = good.clone();
             bad.replace_range(place..=place, &format!("{:x}", digit ^ bit));
-            fs::write(bench.current(), forged(&bad)).unwrap();
+            fs::write(bench.current(), with_matching_checksum(&bad)).unwrap();
             // Each of the two tags covers its own part. The key's tag covers the part before the payload, and its
             // failure is reported as a wrong password.
-            match (bench.open(&right()), place < payload) {
+            match (bench.open(&right_password()), place < payload) {
                 (Err(WalletFileError::WrongPassword { .. }), true)
                 | (Err(WalletFileError::Damaged { .. }), false) => {}
                 (other, _) => panic!("digit {place} ^ {bit}: {other:?}"),
@@ -288,7 +288,7 @@ fn every_altered_digit_is_refused_even_with_the_checksum_corrected() {
 
 #[test]
 fn no_field_of_the_header_can_be_exchanged() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let good = fs::read_to_string(bench.current()).unwrap();
     let older = fs::read_to_string(bench.previous()).unwrap();
     fs::remove_file(bench.previous()).unwrap();
@@ -325,17 +325,17 @@ fn no_field_of_the_header_can_be_exchanged() {
             .replace(&line(&good, "\"ciphertext\"", 1), &line(&older, "\"ciphertext\"", 1)),
     );
     for bad in altered.iter().filter(|bad| **bad != good) {
-        fs::write(bench.current(), forged(bad)).unwrap();
-        assert!(bench.open(&right()).is_err(), "{bad}");
+        fs::write(bench.current(), with_matching_checksum(bad)).unwrap();
+        assert!(bench.open(&right_password()).is_err(), "{bad}");
     }
     // The wrapped key's nonce and ciphertext are the same in both saves, so these two replacements change
     // nothing.
     assert_eq!(altered.iter().filter(|bad| **bad == good).count(), 2);
 
-    fs::write(bench.current(), forged(&good.replace("\"version\": 1", "\"version\": 2"))).unwrap();
+    fs::write(bench.current(), with_matching_checksum(&good.replace("\"version\": 1", "\"version\": 2"))).unwrap();
     fs::write(bench.previous(), &older).unwrap();
     set_mode(&bench.previous(), 0o600);
-    let refusal = bench.open(&right()).unwrap_err();
+    let refusal = bench.open(&right_password()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::UnsupportedVersion { version: 2, .. }));
 }
 
@@ -348,14 +348,14 @@ fn peak_kib() -> Option<u64> {
 
 #[test]
 fn two_gigabytes_of_key_derivation_are_refused_before_allocation() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let good = fs::read_to_string(bench.current()).unwrap();
     let greedy = good.replace("\"memory_kib\": 8", "\"memory_kib\": 2097152");
-    fs::write(bench.current(), forged(&greedy)).unwrap();
+    fs::write(bench.current(), with_matching_checksum(&greedy)).unwrap();
     let before = peak_kib();
     for bounds in [TINY_BOUNDS, KdfBounds::PRODUCTION] {
         let files = WalletFiles::new(bench.data.path(), bounds, Arc::new(NoFailpoints));
-        match files.open(&name("main"), &right()) {
+        match files.open(&name("main"), &right_password()) {
             Err(WalletFileError::KdfOutOfBounds { file, source }) => {
                 assert_eq!(file, bench.current());
                 let found = KdfError::OutOfBounds {
@@ -376,30 +376,30 @@ fn two_gigabytes_of_key_derivation_are_refused_before_allocation() {
 
 #[test]
 fn production_refuses_a_wallet_that_is_cheap_to_guess() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let files = WalletFiles::new(bench.data.path(), KdfBounds::PRODUCTION, Arc::new(NoFailpoints));
-    let refusal = files.open(&name("main"), &right()).unwrap_err();
+    let refusal = files.open(&name("main"), &right_password()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::KdfOutOfBounds { .. }), "{refusal}");
     let fresh = tempfile::tempdir().unwrap();
     let files = WalletFiles::new(fresh.path(), KdfBounds::PRODUCTION, Arc::new(NoFailpoints));
-    let refusal = files.create(&name("main"), &right(), TINY).unwrap_err();
+    let refusal = files.create(&name("main"), &right_password(), TINY).unwrap_err();
     assert!(matches!(refusal, WalletFileError::KdfOutOfBounds { .. }), "{refusal}");
     assert!(files.names().unwrap().is_empty());
 }
 
 #[test]
 fn the_folder_holds_one_wallet_and_creating_never_replaces_it() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     for second in ["main", "MAIN", "other"] {
-        let refusal = bench.files.create(&name(second), &right(), TINY).unwrap_err();
+        let refusal = bench.files.create(&name(second), &right_password(), TINY).unwrap_err();
         assert!(matches!(refusal, WalletFileError::AlreadyExists { .. }), "{refusal}");
     }
     // The previous save may be the only copy of the seeds.
     fs::remove_file(bench.current()).unwrap();
-    let refusal = bench.files.create(&name("main"), &right(), TINY).unwrap_err();
+    let refusal = bench.files.create(&name("main"), &right_password(), TINY).unwrap_err();
     assert!(matches!(refusal, WalletFileError::AlreadyExists { .. }), "{refusal}");
     assert_eq!(bench.files.names().unwrap(), [name("main")]);
-    assert!(bench.files.open(&name("Main"), &right()).is_ok());
+    assert!(bench.files.open(&name("Main"), &right_password()).is_ok());
 }
 
 #[test]
@@ -407,37 +407,37 @@ fn a_name_never_leads_out_of_the_folder() {
     let bench = Bench::new();
     for bad in ["../main", "a/b", "a\\b", ".main", "main.", "a:b", "-main", "..", "x\"y"] {
         for refusal in [
-            bench.files.create(&name(bad), &right(), TINY).unwrap_err(),
-            bench.files.open(&name(bad), &right()).unwrap_err(),
+            bench.files.create(&name(bad), &right_password(), TINY).unwrap_err(),
+            bench.files.open(&name(bad), &right_password()).unwrap_err(),
             bench.files.delete(&name(bad)).unwrap_err(),
         ] {
             assert!(matches!(refusal, WalletFileError::BadName { .. }), "{bad}: {refusal}");
         }
     }
     assert_eq!(fs::read_dir(bench.data.path()).unwrap().count(), 0);
-    assert!(bench.files.create(&name("My 2nd wallet_v1.0-b"), &right(), TINY).is_ok());
+    assert!(bench.files.create(&name("My 2nd wallet_v1.0-b"), &right_password(), TINY).is_ok());
 }
 
 #[test]
 fn a_file_under_a_foreign_name_is_not_opened() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     fs::rename(bench.current(), bench.data.path().join("wallets/other.wallet")).unwrap();
     fs::rename(bench.previous(), bench.data.path().join("wallets/other.wallet.previous")).unwrap();
-    let refusal = bench.files.open(&name("other"), &right()).unwrap_err();
+    let refusal = bench.files.open(&name("other"), &right_password()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::Damaged { .. }), "{refusal}");
     assert!(refusal.to_string().contains("give it back its old name"), "{refusal}");
 
     // The file is also refused if the name inside it is altered to match the file's name.
     let other = bench.data.path().join("wallets/other.wallet");
     let text = fs::read_to_string(&other).unwrap().replace("\"main\"", "\"other\"");
-    fs::write(&other, forged(&text)).unwrap();
-    let refusal = bench.files.open(&name("other"), &right()).unwrap_err();
+    fs::write(&other, with_matching_checksum(&text)).unwrap();
+    let refusal = bench.files.open(&name("other"), &right_password()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::WrongPassword { .. }), "{refusal}");
 }
 
 #[test]
 fn a_world_readable_copy_is_refused_with_the_chmod_command() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let folder = bench.data.path().join("wallets");
     for (path, mode, mended) in [
         (bench.current(), 0o644, 0o600),
@@ -447,22 +447,22 @@ fn a_world_readable_copy_is_refused_with_the_chmod_command() {
         (folder.clone(), 0o770, 0o700),
     ] {
         set_mode(&path, mode);
-        let refusal = bench.open(&right()).unwrap_err();
+        let refusal = bench.open(&right_password()).unwrap_err();
         assert!(matches!(refusal, WalletFileError::TooOpen { .. }), "{refusal}");
         let command = format!("chmod {mended:o} '{}'", path.display());
         assert!(refusal.to_string().contains(&command), "{refusal}");
         set_mode(&path, mended);
-        assert!(bench.open(&right()).is_ok());
+        assert!(bench.open(&right_password()).is_ok());
     }
     fs::rename(bench.current(), folder.join("kept")).unwrap();
     symlink(folder.join("kept"), bench.current()).unwrap();
-    assert!(matches!(bench.open(&right()), Err(WalletFileError::Io { .. })));
+    assert!(matches!(bench.open(&right_password()), Err(WalletFileError::Io { .. })));
 }
 
 #[test]
 fn each_save_uses_new_nonces_and_reveals_no_contents() {
-    let bench = Bench::saved();
-    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let bench = Bench::with_saves();
+    let (mut wallet, _) = bench.open(&right_password()).unwrap();
     let mut texts = vec![fs::read_to_string(bench.current()).unwrap()];
     for _ in 0..3 {
         wallet.save().unwrap();
@@ -491,20 +491,20 @@ fn each_save_uses_new_nonces_and_reveals_no_contents() {
 
 #[test]
 fn a_password_change_replaces_key_and_salt_and_voids_the_old_password() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let new = SecretString::from("a new password");
-    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let (mut wallet, _) = bench.open(&right_password()).unwrap();
     let before = fs::read_to_string(bench.current()).unwrap();
     let old_seal_key = wallet.seal_key();
     let stronger = KdfParams { iterations: 2, ..TINY };
     wallet.change_password(&new, stronger).unwrap();
 
     assert!(!bench.previous().exists());
-    assert!(matches!(bench.open(&right()), Err(WalletFileError::WrongPassword { .. })));
+    assert!(matches!(bench.open(&right_password()), Err(WalletFileError::WrongPassword { .. })));
     let (mut wallet, from) = bench.open(&new).unwrap();
     assert_eq!((from, wallet.generation()), (OpenedFrom::Current, 3));
     assert_filled(&wallet);
-    assert!(wallet.verify_password(&new).is_ok() && wallet.verify_password(&right()).is_err());
+    assert!(wallet.verify_password(&new).is_ok() && wallet.verify_password(&right_password()).is_err());
     let after = fs::read_to_string(bench.current()).unwrap();
     assert!(after.contains("\"iterations\": 2"));
     let field = |text: &str, field: &str| -> Vec<String> {
@@ -529,19 +529,19 @@ fn a_password_change_replaces_key_and_salt_and_voids_the_old_password() {
 
 #[test]
 fn the_seal_key_belongs_to_the_wallet_and_outlives_a_save() {
-    let bench = Bench::saved();
-    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let bench = Bench::with_saves();
+    let (mut wallet, _) = bench.open(&right_password()).unwrap();
     let key = wallet.seal_key();
     wallet.save().unwrap();
-    assert_eq!(*bench.open(&right()).unwrap().0.seal_key(), *key);
-    assert_ne!(*Bench::saved().open(&right()).unwrap().0.seal_key(), *key);
+    assert_eq!(*bench.open(&right_password()).unwrap().0.seal_key(), *key);
+    assert_ne!(*Bench::with_saves().open(&right_password()).unwrap().0.seal_key(), *key);
 }
 
 /// Creates a vault over new files, and returns it with its wallet file.
 fn vault(bench: &Bench) -> (Vault, Vec<u8>) {
     let files = WalletFiles::new(bench.data.path(), TINY_BOUNDS, Arc::new(NoFailpoints));
     let vault = Vault::new(files, TINY, Arc::new(Gate::default()));
-    vault.create(&name("main"), &right()).unwrap();
+    vault.create(&name("main"), &right_password()).unwrap();
     vault.add_seed(SeedId(1), Seed::from_entropy(&[0x51; 16]).unwrap()).unwrap();
     let saved = fs::read(bench.current()).unwrap();
     (vault, saved)
@@ -558,8 +558,8 @@ fn a_backup_holds_the_last_save_and_its_password_derives_the_key() {
     let opened = |password: &SecretString| {
         WalletFiles::backup_key(path, &held, password, &TINY_BOUNDS, &salt)
     };
-    assert_eq!(opened(&right()).unwrap(), ("main".to_owned(), key));
-    let refused = opened(&wrong()).unwrap_err();
+    assert_eq!(opened(&right_password()).unwrap(), ("main".to_owned(), key));
+    let refused = opened(&wrong_password()).unwrap_err();
     assert!(matches!(&refused, WalletFileError::WrongPassword { file } if file == path));
     vault.lock();
     assert_eq!(vault.for_backup(&salt).unwrap_err().code, Code::WalletLocked);
@@ -581,7 +581,7 @@ fn every_backup_of_every_wallet_has_a_separate_key() {
 
 #[test]
 fn debug_output_of_an_open_wallet_contains_no_secret() {
-    let (wallet, _) = Bench::saved().open(&right()).unwrap();
+    let (wallet, _) = Bench::with_saves().open(&right_password()).unwrap();
     let shown = format!("{wallet:?}");
     assert!(shown.starts_with("OpenWallet { name: \"main\", generation: 2,"), "{shown}");
     for byte in [0x51u8, 0x52, 0x61, 0x62] {
@@ -592,20 +592,20 @@ fn debug_output_of_an_open_wallet_contains_no_secret() {
 
 #[test]
 fn deleting_removes_every_copy_and_reports_a_missing_wallet() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let rest = format!("wallets/.main.wallet.{}.tmp", "0f".repeat(16));
     fs::copy(bench.current(), bench.data.path().join(rest)).unwrap();
     bench.files.delete(&name("MAIN")).unwrap();
     assert_eq!(fs::read_dir(bench.data.path().join("wallets")).unwrap().count(), 0);
-    for refusal in [bench.files.delete(&name("main")), bench.open(&right()).map(drop)] {
+    for refusal in [bench.files.delete(&name("main")), bench.open(&right_password()).map(drop)] {
         assert!(matches!(refusal, Err(WalletFileError::NotFound { .. })), "{refusal:?}");
     }
-    assert!(bench.files.create(&name("main"), &right(), TINY).is_ok());
+    assert!(bench.files.create(&name("main"), &right_password(), TINY).is_ok());
 }
 
 #[test]
 fn leftovers_of_a_crash_are_swept_and_other_files_are_kept() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let folder = bench.data.path().join("wallets");
     let rest = folder.join(format!(".main.wallet.{}.tmp", "a0".repeat(16)));
     let kept = ["notes.txt", ".main.wallet.tmp", "main.wallet.backup", ".main.wallet.zz.tmp"];
@@ -613,16 +613,16 @@ fn leftovers_of_a_crash_are_swept_and_other_files_are_kept() {
     for other in kept {
         fs::write(folder.join(other), "mine").unwrap();
     }
-    bench.open(&right()).unwrap();
+    bench.open(&right_password()).unwrap();
     assert!(!rest.exists());
     assert!(kept.iter().all(|other| folder.join(other).exists()));
 }
 
 #[test]
 fn a_wallet_too_large_to_be_read_back_is_not_written() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let before = fs::read(bench.current()).unwrap();
-    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let (mut wallet, _) = bench.open(&right_password()).unwrap();
     for n in 0..120_000u64 {
         let id = AgentId::from_entropy(n.to_le_bytes());
         wallet.set_agent_secret(id, &[1; 32]);
@@ -631,23 +631,23 @@ fn a_wallet_too_large_to_be_read_back_is_not_written() {
     assert_eq!(fs::read(bench.current()).unwrap(), before);
     wallet.retain(|_| true, |id| id.as_str().ends_with('7'));
     wallet.save().unwrap();
-    bench.open(&right()).unwrap();
+    bench.open(&right_password()).unwrap();
     fs::write(bench.current(), vec![b' '; 8 * 1024 * 1024 + 1]).unwrap();
-    assert!(matches!(bench.open(&right()), Ok((_, OpenedFrom::Previous { .. }))));
+    assert!(matches!(bench.open(&right_password()), Ok((_, OpenedFrom::Previous { .. }))));
 }
 
 /// If an older backup replaces the current save, opening it must not remove the newer previous save.
 #[test]
 fn opening_an_older_backup_does_not_remove_a_newer_previous_save() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let backup = fs::read(bench.current()).unwrap();
     let new = SecretString::from("a new password");
-    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let (mut wallet, _) = bench.open(&right_password()).unwrap();
     wallet.change_password(&new, TINY).unwrap();
     wallet.save().unwrap();
     fs::write(bench.current(), backup).unwrap();
     let newer = fs::read(bench.previous()).unwrap();
-    assert_eq!(bench.open(&right()).unwrap().1, OpenedFrom::Current);
+    assert_eq!(bench.open(&right_password()).unwrap().1, OpenedFrom::Current);
     assert_eq!(fs::read(bench.previous()).unwrap(), newer);
     let (_, from) = bench.open(&new).unwrap();
     assert_eq!(from, OpenedFrom::Previous { why: Fallback::CurrentLockedOtherwise });
@@ -655,23 +655,23 @@ fn opening_an_older_backup_does_not_remove_a_newer_previous_save() {
 
 #[test]
 fn every_wallet_file_error_names_the_file_and_the_remedy() {
-    let bench = Bench::saved();
+    let bench = Bench::with_saves();
     let path = bench.current().display().to_string();
     let mut messages = vec![
-        bench.open(&wrong()).unwrap_err().to_string(),
-        bench.files.create(&name("main"), &right(), TINY).unwrap_err().to_string(),
+        bench.open(&wrong_password()).unwrap_err().to_string(),
+        bench.files.create(&name("main"), &right_password(), TINY).unwrap_err().to_string(),
     ];
     let good = fs::read_to_string(bench.current()).unwrap();
     fs::remove_file(bench.previous()).unwrap();
     for (from, to) in [("nonce", "once"), ("\"version\": 1", "\"version\": 7"), (": 8,", ": 4,")] {
-        fs::write(bench.current(), forged(&good.replace(from, to))).unwrap();
-        messages.push(bench.open(&right()).unwrap_err().to_string());
+        fs::write(bench.current(), with_matching_checksum(&good.replace(from, to))).unwrap();
+        messages.push(bench.open(&right_password()).unwrap_err().to_string());
     }
     fs::remove_file(bench.current()).unwrap();
-    messages.push(bench.open(&right()).unwrap_err().to_string());
+    messages.push(bench.open(&right_password()).unwrap_err().to_string());
     fs::create_dir(bench.current()).unwrap();
     set_mode(&bench.current(), 0o700);
-    messages.push(bench.open(&right()).unwrap_err().to_string());
+    messages.push(bench.open(&right_password()).unwrap_err().to_string());
     for (nth, message) in messages.iter().enumerate() {
         println!("{message}");
         // The message about a wrong password names no file, because the file is not at fault.

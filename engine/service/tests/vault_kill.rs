@@ -45,12 +45,12 @@ impl StopAt {
         Arc::new(Self { nth, reached, data, image })
     }
 
-    fn points(&self) -> Vec<&'static str> {
+    fn reached_points(&self) -> Vec<&'static str> {
         self.reached.lock().unwrap().clone()
     }
 
     /// Repairs the disk: no further failpoint fails.
-    fn mend(&self) {
+    fn repair(&self) {
         self.nth.store(usize::MAX, Ordering::SeqCst);
     }
 }
@@ -85,11 +85,11 @@ fn name() -> Name {
     "main".parse().unwrap()
 }
 
-fn old() -> SecretString {
+fn old_password() -> SecretString {
     SecretString::from("old password")
 }
 
-fn new() -> SecretString {
+fn new_password() -> SecretString {
     SecretString::from("new password")
 }
 
@@ -108,14 +108,14 @@ fn add_seed(wallet: &mut OpenWallet) {
 
 /// Creates a wallet with one seed in the current save and none in the previous one.
 fn two_saves(data: &Path) {
-    let mut wallet = files(data, Arc::new(NoFailpoints)).create(&name(), &old(), TINY).unwrap();
+    let mut wallet = files(data, Arc::new(NoFailpoints)).create(&name(), &old_password(), TINY).unwrap();
     add_seed(&mut wallet);
     wallet.save().unwrap();
 }
 
 /// Returns the number of seeds in a file and the password that opens it; `None` if there is no such file. The
 /// file must open without the other copy.
-fn alone(data: &Path, file: &str) -> Option<(usize, &'static str)> {
+fn seeds_and_password(data: &Path, file: &str) -> Option<(usize, &'static str)> {
     let path = data.join("wallets").join(file);
     if !path.exists() {
         return None;
@@ -126,7 +126,7 @@ fn alone(data: &Path, file: &str) -> Option<(usize, &'static str)> {
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     fs::copy(&path, folder.join(CURRENT)).unwrap();
-    for (password, which) in [(old(), "old"), (new(), "new")] {
+    for (password, which) in [(old_password(), "old"), (new_password(), "new")] {
         match open(scratch.path(), &password) {
             Ok((wallet, _)) => return Some((wallet.seeds().len(), which)),
             Err(WalletFileError::WrongPassword { .. }) => {}
@@ -149,7 +149,7 @@ fn anything_opens(data: &Path, password: &SecretString) -> bool {
     })
 }
 
-fn no_leftovers(data: &Path) {
+fn assert_no_leftovers(data: &Path) {
     for entry in fs::read_dir(data.join("wallets")).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         assert!(file == CURRENT || file == PREVIOUS, "{file}");
@@ -167,7 +167,7 @@ fn at_every_point(
         let stop = StopAt::new(nth);
         prepare(stop.data.path());
         let done = act(&files(stop.data.path(), stop.clone()));
-        let points = stop.points();
+        let points = stop.reached_points();
         if points.len() < nth {
             done.unwrap();
             check("done", stop.data.path());
@@ -186,7 +186,7 @@ fn at_every_point(
 }
 
 fn save_with_another_seed(files: &WalletFiles) -> Result<(), WalletFileError> {
-    let (mut wallet, from) = files.open(&name(), &old())?;
+    let (mut wallet, from) = files.open(&name(), &old_password())?;
     assert_eq!(from, OpenedFrom::Current);
     add_seed(&mut wallet);
     wallet.save()
@@ -214,11 +214,11 @@ fn a_save_stopped_anywhere_leaves_the_old_or_the_new_contents() {
         steps.iter().map(|(point, current, previous)| (*point, (*current, *previous))).collect();
     let points = at_every_point(two_saves, save_with_another_seed, |point, data| {
         let (current, previous) = table[point];
-        assert_eq!(alone(data, CURRENT), Some((current, "old")), "{point}");
-        assert_eq!(alone(data, PREVIOUS), Some((previous, "old")), "{point}");
-        let (wallet, from) = open(data, &old()).unwrap();
+        assert_eq!(seeds_and_password(data, CURRENT), Some((current, "old")), "{point}");
+        assert_eq!(seeds_and_password(data, PREVIOUS), Some((previous, "old")), "{point}");
+        let (wallet, from) = open(data, &old_password()).unwrap();
         assert_eq!((wallet.seeds().len(), from), (current, OpenedFrom::Current), "{point}");
-        no_leftovers(data);
+        assert_no_leftovers(data);
     });
     let expected: Vec<&str> = steps.iter().map(|step| step.0).filter(|p| *p != "done").collect();
     assert_eq!(points, expected);
@@ -229,18 +229,18 @@ fn a_failed_save_can_be_tried_again() {
     for nth in 1..=10 {
         let stop = StopAt::new(usize::MAX);
         two_saves(stop.data.path());
-        let (mut wallet, _) = files(stop.data.path(), stop.clone()).open(&name(), &old()).unwrap();
+        let (mut wallet, _) = files(stop.data.path(), stop.clone()).open(&name(), &old_password()).unwrap();
         add_seed(&mut wallet);
         stop.nth.store(nth, Ordering::SeqCst);
         assert!(wallet.save().is_err());
         let attempted = wallet.generation();
-        stop.mend();
+        stop.repair();
         wallet.save().unwrap();
         // The number of the failed attempt may already be on disk, so it is not used again.
         assert_eq!(wallet.generation(), attempted + 1);
-        assert_eq!(alone(stop.data.path(), CURRENT), Some((2, "old")));
-        assert_eq!(alone(stop.data.path(), PREVIOUS), Some((1, "old")));
-        no_leftovers(stop.data.path());
+        assert_eq!(seeds_and_password(stop.data.path(), CURRENT), Some((2, "old")));
+        assert_eq!(seeds_and_password(stop.data.path(), PREVIOUS), Some((1, "old")));
+        assert_no_leftovers(stop.data.path());
     }
 }
 
@@ -254,16 +254,16 @@ fn a_save_after_damage_stopped_anywhere_keeps_the_good_copy() {
         fs::write(&path, &text[..text.len() - 40]).unwrap();
     };
     let act = |files: &WalletFiles| {
-        let (mut wallet, from) = files.open(&name(), &old())?;
+        let (mut wallet, from) = files.open(&name(), &old_password())?;
         assert!(matches!(from, OpenedFrom::Previous { .. }));
         add_seed(&mut wallet);
         add_seed(&mut wallet);
         wallet.save()
     };
     at_every_point(prepare, act, |point, data| {
-        assert_eq!(alone(data, PREVIOUS), Some((0, "old")), "{point}");
+        assert_eq!(seeds_and_password(data, PREVIOUS), Some((0, "old")), "{point}");
         let renamed = ["vault.renamed", "vault.dir_synced", "done"].contains(&point);
-        let (wallet, from) = open(data, &old()).unwrap();
+        let (wallet, from) = open(data, &old_password()).unwrap();
         assert_eq!(wallet.seeds().len(), if renamed { 2 } else { 0 }, "{point}");
         assert_eq!(from == OpenedFrom::Current, renamed, "{point}");
     });
@@ -273,8 +273,8 @@ fn a_save_after_damage_stopped_anywhere_keeps_the_good_copy() {
 #[test]
 fn a_password_change_stopped_anywhere_loses_nothing_and_finished_leaves_no_old_copy() {
     let act = |files: &WalletFiles| {
-        let (mut wallet, _) = files.open(&name(), &old())?;
-        wallet.change_password(&new(), TINY)
+        let (mut wallet, _) = files.open(&name(), &old_password())?;
+        wallet.change_password(&new_password(), TINY)
     };
     let steps = [
         ("vault.tmp_creating", "old", Some((0, "old"))),
@@ -295,26 +295,26 @@ fn a_password_change_stopped_anywhere_loses_nothing_and_finished_leaves_no_old_c
     ];
     let points = at_every_point(two_saves, act, |point, data| {
         let step = steps.iter().find(|step| step.0 == point).unwrap();
-        assert_eq!(alone(data, CURRENT), Some((1, step.1)), "{point}");
-        assert_eq!(alone(data, PREVIOUS), step.2, "{point}");
+        assert_eq!(seeds_and_password(data, CURRENT), Some((1, step.1)), "{point}");
+        assert_eq!(seeds_and_password(data, PREVIOUS), step.2, "{point}");
         if point == "done" {
-            assert!(!anything_opens(data, &old()));
+            assert!(!anything_opens(data, &old_password()));
         }
 
         // Whichever password the operator tries first after the crash completes or undoes the change.
         let again = tempfile::tempdir().unwrap();
         copy(data, again.path());
-        if let Ok((wallet, from)) = open(data, &new()) {
+        if let Ok((wallet, from)) = open(data, &new_password()) {
             assert_eq!((wallet.seeds().len(), from), (1, OpenedFrom::Current), "{point}");
-            assert!(!anything_opens(data, &old()), "{point}");
+            assert!(!anything_opens(data, &old_password()), "{point}");
             assert!(wallet.retired_seal_keys().len() == 1);
         } else {
             assert_eq!(step.1, "old");
         }
-        if let Ok((mut wallet, from)) = open(again.path(), &old()) {
+        if let Ok((mut wallet, from)) = open(again.path(), &old_password()) {
             assert_eq!(from == OpenedFrom::Current, step.1 == "old", "{point}");
             wallet.save().unwrap();
-            assert!(!anything_opens(again.path(), &new()), "{point}");
+            assert!(!anything_opens(again.path(), &new_password()), "{point}");
         } else {
             assert_eq!((step.1, step.2), ("new", None));
         }
@@ -329,21 +329,21 @@ fn after_a_failed_password_change_the_old_password_stays_in_use() {
         let stop = StopAt::new(usize::MAX);
         let data = stop.data.path();
         two_saves(data);
-        let (mut wallet, _) = files(data, stop.clone()).open(&name(), &old()).unwrap();
+        let (mut wallet, _) = files(data, stop.clone()).open(&name(), &old_password()).unwrap();
         let seal_key = wallet.seal_key();
         stop.nth.store(nth, Ordering::SeqCst);
-        assert!(wallet.change_password(&new(), TINY).is_err());
-        stop.mend();
+        assert!(wallet.change_password(&new_password(), TINY).is_err());
+        stop.repair();
         assert!(*wallet.seal_key() == *seal_key && wallet.retired_seal_keys().is_empty());
-        assert!(wallet.verify_password(&old()).is_ok() && wallet.verify_password(&new()).is_err());
+        assert!(wallet.verify_password(&old_password()).is_ok() && wallet.verify_password(&new_password()).is_err());
         wallet.save().unwrap();
-        assert_eq!(alone(data, CURRENT), Some((1, "old")));
-        assert_eq!(alone(data, PREVIOUS), Some((1, "old")));
-        assert!(!anything_opens(data, &new()));
+        assert_eq!(seeds_and_password(data, CURRENT), Some((1, "old")));
+        assert_eq!(seeds_and_password(data, PREVIOUS), Some((1, "old")));
+        assert!(!anything_opens(data, &new_password()));
         // A second attempt succeeds.
-        wallet.change_password(&new(), TINY).unwrap();
-        assert!(!anything_opens(data, &old()));
-        assert_eq!(open(data, &new()).unwrap().0.retired_seal_keys().len(), 1);
+        wallet.change_password(&new_password(), TINY).unwrap();
+        assert!(!anything_opens(data, &old_password()));
+        assert_eq!(open(data, &new_password()).unwrap().0.retired_seal_keys().len(), 1);
     }
 }
 
@@ -352,34 +352,34 @@ fn after_a_failed_password_change_the_old_password_stays_in_use() {
 fn a_password_change_also_removes_leftovers_of_an_earlier_crash() {
     let data = tempfile::tempdir().unwrap();
     two_saves(data.path());
-    let (mut wallet, _) = open(data.path(), &old()).unwrap();
+    let (mut wallet, _) = open(data.path(), &old_password()).unwrap();
     let rest = format!("wallets/.main.wallet.{}.tmp", "7".repeat(32));
     fs::copy(data.path().join("wallets").join(CURRENT), data.path().join(rest)).unwrap();
-    assert!(anything_opens(data.path(), &old()));
-    wallet.change_password(&new(), TINY).unwrap();
-    assert!(!anything_opens(data.path(), &old()));
-    no_leftovers(data.path());
+    assert!(anything_opens(data.path(), &old_password()));
+    wallet.change_password(&new_password(), TINY).unwrap();
+    assert!(!anything_opens(data.path(), &old_password()));
+    assert_no_leftovers(data.path());
 }
 
 #[test]
 fn a_creation_stopped_anywhere_leaves_a_whole_wallet_or_none() {
-    let act = |files: &WalletFiles| files.create(&name(), &old(), TINY).map(drop);
+    let act = |files: &WalletFiles| files.create(&name(), &old_password(), TINY).map(drop);
     let points = at_every_point(
         |_data| {},
         act,
         |point, data| {
             let there = ["vault.renamed", "vault.dir_synced", "done"].contains(&point);
-            match open(data, &old()) {
+            match open(data, &old_password()) {
                 Ok((wallet, OpenedFrom::Current)) if there => assert!(wallet.seeds().is_empty()),
                 Err(WalletFileError::NotFound { .. }) if !there => {
                     let files = files(data, Arc::new(NoFailpoints));
                     assert!(files.names().unwrap().is_empty());
-                    files.create(&name(), &old(), TINY).unwrap();
-                    open(data, &old()).unwrap();
+                    files.create(&name(), &old_password(), TINY).unwrap();
+                    open(data, &old_password()).unwrap();
                 }
                 other => panic!("{point}: {other:?}"),
             }
-            no_leftovers(data);
+            assert_no_leftovers(data);
         },
     );
     let expected = [
@@ -399,7 +399,7 @@ fn a_deletion_stopped_anywhere_leaves_the_whole_wallet_or_none() {
     let act = |files: &WalletFiles| files.delete(&name());
     at_every_point(two_saves, act, |point, data| {
         let gone = ["vault.current_removed", "vault.deletion_synced", "done"].contains(&point);
-        match open(data, &old()) {
+        match open(data, &old_password()) {
             Ok((wallet, OpenedFrom::Current)) if !gone => assert_eq!(wallet.seeds().len(), 1),
             Err(WalletFileError::NotFound { .. }) if gone => {
                 assert_eq!(fs::read_dir(data.join("wallets")).unwrap().count(), 0);

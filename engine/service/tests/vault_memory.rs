@@ -27,9 +27,9 @@ const BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION
 /// Passes the wallet's folder to the child process.
 const FOLDER: &str = "BURSAR_TEST_FOLDER";
 /// The password with all bits inverted, so that the program itself does not contain it.
-const TURNED_PASSWORD: [u8; 20] = turned(*b"correct horse staple");
+const INVERTED_PASSWORD: [u8; 20] = inverted(*b"correct horse staple");
 
-const fn turned<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
+const fn inverted<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     let mut at = 0;
     while at < N {
         bytes[at] = !bytes[at];
@@ -39,8 +39,8 @@ const fn turned<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
 }
 
 fn password() -> SecretString {
-    let mut text = String::with_capacity(TURNED_PASSWORD.len());
-    text.extend(TURNED_PASSWORD.iter().map(|byte| char::from(!byte)));
+    let mut text = String::with_capacity(INVERTED_PASSWORD.len());
+    text.extend(INVERTED_PASSWORD.iter().map(|byte| char::from(!byte)));
     SecretString::from(text)
 }
 
@@ -104,13 +104,13 @@ fn needles_from_child(data: &Path) -> Needles {
         .filter_map(|line| line.strip_prefix("needle ")?.split_once(' '))
         .map(|(what, turned)| (what.to_owned(), hex::decode(turned).unwrap()))
         .collect();
-    needles.insert("password".to_owned(), TURNED_PASSWORD.to_vec());
+    needles.insert("password".to_owned(), INVERTED_PASSWORD.to_vec());
     assert_eq!(needles.len(), 10, "{text}");
     needles
 }
 
 /// Returns the names of the needles that are in the writable memory of this process.
-fn found(needles: &Needles) -> Vec<&str> {
+fn needles_in_memory(needles: &Needles) -> Vec<&str> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let memory = File::open("/proc/self/mem").unwrap();
     let mut found = Vec::new();
@@ -145,35 +145,35 @@ fn found(needles: &Needles) -> Vec<&str> {
 
 type Step<'a> = (&'a str, fn(&mut Option<OpenWallet>, &Path), &'a [&'a str]);
 
-const KEPT: &[&str] = &["agent_secret", "entropy"];
-const KEPT_AND_RETIRED: &[&str] = &["agent_secret", "entropy", "seal_key"];
+const KEPT_NEEDLES: &[&str] = &["agent_secret", "entropy"];
+const KEPT_AND_RETIRED_NEEDLES: &[&str] = &["agent_secret", "entropy", "seal_key"];
 
 /// The operations on a wallet, each with the needles that may be in memory afterwards.
 const STEPS: [Step<'_>; 11] = [
-    ("open", |wallet, data| *wallet = Some(opened(data)), KEPT),
-    ("write the words", |wallet, _| drop(seed(wallet).phrase().unwrap()), KEPT),
-    ("stretch the seed", |wallet, _| drop(stretched(wallet)), KEPT),
-    ("derive a key", |wallet, _| drop(key(wallet)), KEPT),
+    ("open", |wallet, data| *wallet = Some(open_wallet(data)), KEPT_NEEDLES),
+    ("write the words", |wallet, _| drop(seed(wallet).phrase().unwrap()), KEPT_NEEDLES),
+    ("stretch the seed", |wallet, _| drop(bip39_seed(wallet)), KEPT_NEEDLES),
+    ("derive a key", |wallet, _| drop(key(wallet)), KEPT_NEEDLES),
     (
         "sign",
         |wallet, _| {
             key(wallet).sign_digest(&B256::repeat_byte(0x33)).unwrap();
         },
-        KEPT,
+        KEPT_NEEDLES,
     ),
-    ("export a key", |wallet, _| drop(key(wallet).expose_bytes()), KEPT),
-    ("seal the journal", |wallet, _| drop(wallet.as_ref().unwrap().seal_key()), KEPT),
-    ("verify", |wallet, _| wallet.as_ref().unwrap().verify_password(&password()).unwrap(), KEPT),
-    ("save", |wallet, _| wallet.as_mut().unwrap().save().unwrap(), KEPT),
+    ("export a key", |wallet, _| drop(key(wallet).expose_bytes()), KEPT_NEEDLES),
+    ("seal the journal", |wallet, _| drop(wallet.as_ref().unwrap().seal_key()), KEPT_NEEDLES),
+    ("verify", |wallet, _| wallet.as_ref().unwrap().verify_password(&password()).unwrap(), KEPT_NEEDLES),
+    ("save", |wallet, _| wallet.as_mut().unwrap().save().unwrap(), KEPT_NEEDLES),
     (
         "change the password",
         |wallet, _| wallet.as_mut().unwrap().change_password(&password(), SMALL).unwrap(),
-        KEPT_AND_RETIRED,
+        KEPT_AND_RETIRED_NEEDLES,
     ),
     ("close", |wallet, _| drop(wallet.take()), &[]),
 ];
 
-fn opened(data: &Path) -> OpenWallet {
+fn open_wallet(data: &Path) -> OpenWallet {
     files(data).open(&main_wallet(), &password()).unwrap().0
 }
 
@@ -181,12 +181,12 @@ fn seed(wallet: &Option<OpenWallet>) -> &Seed {
     &wallet.as_ref().unwrap().seeds()[&SeedId(1)]
 }
 
-fn stretched(wallet: &Option<OpenWallet>) -> SecretBox<[u8; 64]> {
+fn bip39_seed(wallet: &Option<OpenWallet>) -> SecretBox<[u8; 64]> {
     seed(wallet).bip39_seed(&SecretString::from("")).unwrap()
 }
 
 fn key(wallet: &Option<OpenWallet>) -> PrivateKey {
-    private_key(&stretched(wallet), &Template::SEEDS.path(0).unwrap()).unwrap()
+    private_key(&bip39_seed(wallet), &Template::SEEDS.path(0).unwrap()).unwrap()
 }
 
 /// The steps run in another thread, which waits during the search, so that everything that a step left on its stack
@@ -195,7 +195,7 @@ fn key(wallet: &Option<OpenWallet>) -> PrivateKey {
 fn no_step_leaves_more_in_memory_than_the_open_wallet_holds() {
     let data = tempfile::tempdir().unwrap();
     let needles = needles_from_child(data.path());
-    assert_eq!(found(&needles), Vec::<&str>::new(), "before");
+    assert_eq!(needles_in_memory(&needles), Vec::<&str>::new(), "before");
     let (go, wait_for_go) = mpsc::channel();
     let (done, wait_for_done) = mpsc::channel();
     let mut left = Vec::new();
@@ -213,7 +213,7 @@ fn no_step_leaves_more_in_memory_than_the_open_wallet_holds() {
         for (what, _, expected) in STEPS {
             go.send(()).unwrap();
             wait_for_done.recv().unwrap();
-            let now = found(&needles);
+            let now = needles_in_memory(&needles);
             if now != expected {
                 left.push((what, now));
             }

@@ -40,7 +40,7 @@ fn secret(text: &str) -> SecretString {
     SecretString::from(text)
 }
 
-fn none_failed(failed: Vec<String>) {
+fn assert_none_failed(failed: Vec<String>) {
     assert!(failed.is_empty(), "{} failed: {failed:#?}", failed.len());
 }
 
@@ -81,7 +81,7 @@ fn the_wrapper_agrees_with_wycheproof_and_takes_no_other_nonce_size() {
             failed.extend(failure.map(|why| format!("tcId {}: {why}", case["tcId"])));
         }
     }
-    none_failed(failed);
+    assert_none_failed(failed);
     let counts: Vec<(&str, i32)> = run.iter().map(|(result, n)| (result.as_str(), *n)).collect();
     assert_eq!((counts, refused), (vec![("invalid", 27), ("valid", 39)], 39));
 }
@@ -126,7 +126,7 @@ fn every_phrase_gives_the_published_entropy_seed_keys_and_addresses() {
             }
         }
     }
-    none_failed(failed);
+    assert_none_failed(failed);
     assert_eq!((phrases, addresses), (8, 168));
 }
 
@@ -149,7 +149,7 @@ fn invalid_phrases_are_rejected_and_loose_typing_is_accepted() {
             other => failed.push(format!("{}: {other:?}", case["why"])),
         }
     }
-    none_failed(failed);
+    assert_none_failed(failed);
     assert_eq!((bad.len(), loose.len()), (7, 4));
 }
 
@@ -158,7 +158,7 @@ fn an_invalid_derivation_path_is_rejected() {
     let file = vectors("bip39-addresses.json");
     let bad = list(&file, "invalid_paths");
     let taken = bad.iter().filter(|case| DerivationPath::parse(text(case, "path")).is_ok());
-    none_failed(taken.map(|case| case["why"].to_string()).collect());
+    assert_none_failed(taken.map(|case| case["why"].to_string()).collect());
     assert_eq!(bad.len(), 12);
 }
 
@@ -184,6 +184,6 @@ fn a_digest_is_signed_with_the_published_bytes_every_time() {
             failed.push(format!("{}: {facts:?}", case["id"]));
         }
     }
-    none_failed(failed);
+    assert_none_failed(failed);
     assert_eq!(cases.len(), 56);
 }

@@ -150,7 +150,7 @@ impl WorldDevice {
     /// Planted bug: answers with the enrolled address for every device, so that the wallet's check has no effect.
     fn pretended(&self, command: &[u8]) -> Option<Vec<u8>> {
         let asks = command.starts_with(&[0xE0, 0x02]);
-        if self.plant != Some(PlantedBug::NotDerived) || !asks || self.plugged().is_none() {
+        if self.plant != Some(PlantedBug::NotDerived) || !asks || self.plug_number().is_none() {
             return None;
         }
         let Progress::Answered(data, status) = self.device.advance(&mut self.device.call(command))
@@ -224,7 +224,7 @@ impl WorldDevice {
 }
 
 impl SimulatedDevice for WorldDevice {
-    fn plugged(&self) -> Option<u64> {
+    fn plug_number(&self) -> Option<u64> {
         self.device.is_plugged().then(|| self.device.unplugged())
     }
 

@@ -112,7 +112,7 @@ impl Process {
                 Arc::new(InProcess::new(Arc::clone(device) as _)) as Arc<dyn Devices>
             }),
             signer: Some(Arc::clone(&signer) as _),
-            rules: Rules::mutated(Arc::clone(environment.faults) as _),
+            rules: Rules::with_mutated_rules(Arc::clone(environment.faults) as _),
         });
         environment.faults.start(true);
         let opened = runtime.block_on(Engine::open_without_thread(options));

@@ -490,7 +490,7 @@ impl World {
             again,
             &edition,
             Arc::default(),
-            Rules::mutated(faults),
+            Rules::with_mutated_rules(faults),
         );
         let again = again.map_err(|error| ("I-c".to_owned(), format!("no replay: {error}")))?;
         if again.state() != self.process().core().state() {

@@ -32,7 +32,7 @@ use bursar_engine::journal::Checkpoints;
 use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, SystemDisk, SystemRandom};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
 use bursar_ledger::port::Devices;
 use bursar_tests::doubles::{FaultPlan, SkewedClock};
 use bursar_tests::engine::test_edition;
@@ -58,7 +58,7 @@ async fn main() -> std::process::ExitCode {
 async fn run() -> Result<(), Fault> {
     let path = PathBuf::from(std::env::args_os().nth(1).expect("a folder"));
     let folder = DataFolder::open(&path)?;
-    let lock = match claim(&folder, ENGINE_WAITS)? {
+    let lock = match claim(&folder, ENGINE_WAIT)? {
         Instance::Free(lock) => lock,
         Instance::Running(_) => return Err(bursar_core::codes::Code::EngineRunning.into()),
     };

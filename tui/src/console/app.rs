@@ -272,7 +272,7 @@ impl App {
 
     fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
         self.drawn = Some(Instant::now());
-        let held = self.model.waiting();
+        let held = self.model.pending_count();
         let title =
             if held == 0 { "Bursar".to_owned() } else { format!("Bursar ({held} waiting)") };
         screen.title(title)?;

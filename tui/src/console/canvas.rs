@@ -78,7 +78,7 @@ impl<W: Write> Canvas<W> {
 
     /// Forgets the content of the screen, so that the next frame is drawn completely. It overwrites the kept cells,
     /// because they may contain the words of a seed.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn invalidate(&mut self) {
         if let Some(shown) = &mut self.shown {
             shown.reset();
         }

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of lines in the file.
-const LINES: usize = 500;
+const LINES_MAX: usize = 500;
 /// A file longer than this is shortened at the next write.
-const LONGEST_BYTES: u64 = 256 * 1024;
+const FILE_BYTES_TO_SHORTEN: u64 = 256 * 1024;
 /// Maximum size of a file that is read: a longer file is not ours.
-const FILE_BYTES_MAX: u64 = 4 * LONGEST_BYTES;
+const FILE_BYTES_MAX: u64 = 4 * FILE_BYTES_TO_SHORTEN;
 
 #[derive(Debug)]
 pub(super) struct History(Option<PathBuf>);
@@ -28,7 +28,7 @@ impl History {
             .and_then(|file| bursar_files::read_text(file, FILE_BYTES_MAX).ok())
             .unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let skipped = lines.len().saturating_sub(LINES);
+        let skipped = lines.len().saturating_sub(LINES_MAX);
         lines.into_iter().skip(skipped).map(str::to_owned).collect()
     }
 
@@ -39,7 +39,7 @@ impl History {
     }
 
     fn write(&self, file: &Path, line: &str) -> io::Result<()> {
-        if file.metadata().is_ok_and(|now| now.len() > LONGEST_BYTES) {
+        if file.metadata().is_ok_and(|now| now.len() > FILE_BYTES_TO_SHORTEN) {
             let kept = self.read().join("\n");
             let mut fresh = open(OpenOptions::new().write(true).truncate(true), file)?;
             writeln!(fresh, "{kept}")?;
@@ -73,9 +73,9 @@ mod tests {
             history.add(&format!("agent show {number} {}", "x".repeat(400)));
         }
         let lines = history.read();
-        assert_eq!(lines.len(), LINES);
-        assert!(lines[LINES - 1].starts_with("agent show 899 "), "the newest is the last");
-        assert!(file.metadata().unwrap().len() < LONGEST_BYTES + 1_000);
+        assert_eq!(lines.len(), LINES_MAX);
+        assert!(lines[LINES_MAX - 1].starts_with("agent show 899 "), "the newest is the last");
+        assert!(file.metadata().unwrap().len() < FILE_BYTES_TO_SHORTEN + 1_000);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

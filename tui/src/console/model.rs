@@ -32,7 +32,7 @@ use crate::console::keymap::KeyAction;
 use crate::console::theme::Theme;
 use crate::link::Secret;
 use line::{Line, LineHistory};
-pub(crate) use note::{FREEZE_MS, Note};
+pub(crate) use note::{FREEZE_WINDOW_MS, Note};
 use overlay::{Overlay, Question, TextView};
 use server::{Server, Topic};
 use zeroize::Zeroizing;
@@ -144,7 +144,7 @@ pub struct Setup {
 /// A key that decides counts only if no other key follows for this long: two keys this close together are a paste.
 pub(crate) const PASTE_GAP_MS: u64 = 60;
 /// Pause before a watch that ended is restarted.
-pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
+pub(crate) const WATCH_RESTART_MS: u64 = 1_000;
 /// Largest accepted size of the terminal, in columns and rows.
 const MAX_SIZE: (u16, u16) = (1_000, 500);
 /// Smallest size that can be laid out. On a smaller screen no panes are drawn and no request can be decided.
@@ -159,7 +159,7 @@ pub(crate) struct Model {
     pub(crate) connection: Connection,
     pub(crate) server: Server,
     pub(crate) focus: Pane,
-    pub(crate) zoomed: bool,
+    pub(crate) is_zoomed: bool,
     /// The selected row of each pane, by its identity and not by its position.
     pub(crate) selected: BTreeMap<Pane, String>,
     pub(crate) overlay: Option<Overlay>,
@@ -183,7 +183,7 @@ pub(crate) struct Model {
     pub(crate) noted_venues: BTreeSet<(String, String)>,
     /// Whether the first page of the feed has arrived. The watch starts only then, because it continues from the head
     /// of the feed.
-    pub(crate) feed_known: bool,
+    pub(crate) has_feed: bool,
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
     pub(crate) line_history: LineHistory,
@@ -195,12 +195,12 @@ pub(crate) struct Model {
     pub(crate) secrets: BTreeMap<u64, Secret>,
     waiting_calls: VecDeque<call::Call>,
     next_call: u64,
-    stale: BTreeSet<Topic>,
+    stale_topics: BTreeSet<Topic>,
     queried_ms: BTreeMap<Topic, u64>,
 }
 
 /// Limits a reported size, because some terminals report absurd sizes. Zero rows are allowed.
-pub(crate) fn clamped((width, height): (u16, u16)) -> (u16, u16) {
+pub(crate) fn clamp_size((width, height): (u16, u16)) -> (u16, u16) {
     (width.min(MAX_SIZE.0), height.min(MAX_SIZE.1))
 }
 
@@ -208,12 +208,12 @@ impl Model {
     pub(crate) fn new(setup: Setup, size: (u16, u16)) -> Self {
         Self {
             setup,
-            size: clamped(size),
+            size: clamp_size(size),
             now_ms: 0,
             connection: Connection::Connecting,
             server: Server::default(),
             focus: Pane::Approvals,
-            zoomed: false,
+            is_zoomed: false,
             selected: BTreeMap::new(),
             overlay: None,
             card_to_reopen: None,
@@ -225,7 +225,7 @@ impl Model {
             choices: Vec::new(),
             unchecked_seed: None,
             noted_venues: BTreeSet::new(),
-            feed_known: false,
+            has_feed: false,
             watch_from_ms: 0,
             line: None,
             line_history: LineHistory::default(),
@@ -235,7 +235,7 @@ impl Model {
             secrets: BTreeMap::new(),
             waiting_calls: VecDeque::new(),
             next_call: 1,
-            stale: BTreeSet::new(),
+            stale_topics: BTreeSet::new(),
             queried_ms: BTreeMap::new(),
         }
     }
@@ -249,7 +249,7 @@ impl Model {
     }
 
     /// Returns the number of pending requests; 0 while the engine is not connected.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(crate) fn pending_count(&self) -> usize {
         match self.connection {
             Connection::Up => self.server.pending(self.now_ms).count(),
             Connection::Connecting | Connection::Lost(_) => 0,
@@ -264,9 +264,9 @@ impl Model {
     /// Returns whether the open card can still be decided here; true if no card is open.
     pub(crate) fn may_decide(&self) -> bool {
         let Some(Overlay::Card(view)) = &self.overlay else { return true };
-        let open = |waiting: &server::QueuedRequest| waiting.closed(self.now_ms).is_none();
-        let known = self.server.queued(&view.id).is_some_and(open);
-        known && !view.sent && self.connection == Connection::Up && !self.setup.observe
+        let open = |waiting: &server::QueuedRequest| waiting.closed_reason(self.now_ms).is_none();
+        let known = self.server.find_queued(&view.id).is_some_and(open);
+        known && !view.is_sent && self.connection == Connection::Up && !self.setup.observe
     }
 
     /// Returns whether the last answers allow an approval of the open card; true if no card is open.
@@ -278,13 +278,13 @@ impl Model {
     }
 
     /// Returns whether an approval or a yes would count now.
-    pub(crate) fn is_armed(&self) -> bool {
+    pub(crate) fn accepts_decision_key(&self) -> bool {
         match &self.overlay {
             Some(Overlay::Card(view)) => self.now_ms >= view.armed_at_ms,
             Some(Overlay::Ask(question)) if question.is_yes_or_no() => {
                 self.now_ms >= question.armed_at_ms
             }
-            Some(Overlay::Leave { armed_at_ms }) => self.now_ms >= *armed_at_ms,
+            Some(Overlay::ConfirmLeave { armed_at_ms }) => self.now_ms >= *armed_at_ms,
             _other => true,
         }
     }

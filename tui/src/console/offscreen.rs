@@ -34,12 +34,12 @@ impl<W: Write> OffscreenConsole<W> {
     }
 
     /// Reports that the link is up, and returns the frames to send.
-    pub fn connected(&mut self) -> Vec<ToEngine> {
+    pub fn connect(&mut self) -> Vec<ToEngine> {
         self.handle(Message::Connected)
     }
 
     /// Handles a frame from the engine, and returns the frames to send.
-    pub fn received(&mut self, frame: Received) -> Vec<ToEngine> {
+    pub fn receive(&mut self, frame: Received) -> Vec<ToEngine> {
         self.handle(Message::Frame(frame))
     }
 
@@ -49,7 +49,7 @@ impl<W: Write> OffscreenConsole<W> {
     }
 
     /// Advances the console's own clock by `ms` milliseconds, and returns the frames to send.
-    pub fn pass(&mut self, ms: u64) -> Vec<ToEngine> {
+    pub fn advance(&mut self, ms: u64) -> Vec<ToEngine> {
         self.now_ms = self.now_ms.saturating_add(ms);
         self.handle(Message::Tick)
     }
@@ -65,7 +65,7 @@ impl<W: Write> OffscreenConsole<W> {
 
     /// Makes the next call of [`Self::show`] write the whole frame.
     pub fn forget(&mut self) {
-        self.canvas.forget();
+        self.canvas.invalidate();
     }
 
     /// Returns whether all queued and sent commands except the watch have been answered.

@@ -20,7 +20,7 @@ use super::canvas::Canvas;
 use super::notice::NoticeStyle;
 
 /// Maximum length of a text that is copied, in bytes. Ids and addresses are far shorter.
-const COPY_BYTES: usize = 4096;
+const COPY_BYTES_MAX: usize = 4096;
 
 pub(super) struct Screen {
     canvas: Canvas<Stdout>,
@@ -47,10 +47,10 @@ impl Screen {
     }
 
     fn enter(&mut self) -> io::Result<()> {
-        TAKEN.store(true, Ordering::SeqCst);
+        IS_TERMINAL_TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Clear(ClearType::All))?;
-        self.canvas.forget();
+        self.canvas.invalidate();
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Screen {
 
     /// Makes the next frame redraw everything, because another program wrote here or a secret was shown.
     pub(super) fn redraw(&mut self) {
-        self.canvas.forget();
+        self.canvas.invalidate();
     }
 
     /// Rings the bell if `bell` is set, and shows a notice if the terminal is known to support notices.
@@ -93,7 +93,7 @@ impl Screen {
 
     /// Copies to the terminal's clipboard (OSC 52), which also works over SSH.
     pub(super) fn copy(&mut self, text: &str) -> io::Result<()> {
-        if text.len() > COPY_BYTES {
+        if text.len() > COPY_BYTES_MAX {
             return Ok(());
         }
         let osc = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
@@ -130,11 +130,11 @@ impl Drop for Screen {
 }
 
 /// Whether the console uses the terminal. It prevents a second restore, which would move the cursor into later output.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static IS_TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Restores the terminal. Raw mode ends even if the output before it fails.
 fn restore_terminal() {
-    if !TAKEN.swap(false, Ordering::SeqCst) {
+    if !IS_TERMINAL_TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
     let mut out = io::stdout();

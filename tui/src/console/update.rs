@@ -16,7 +16,7 @@ use crossterm::event::KeyEvent;
 use super::model::overlay::{CardView, Overlay};
 use super::model::rows::short;
 use super::model::server::Topic;
-use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
+use super::model::{Connection, Intent, Model, Pane, Purpose, clamp_size};
 use crate::link::Received;
 
 /// Time left in milliseconds at which a request is announced a second time.
@@ -37,7 +37,7 @@ pub(crate) enum Message {
 
 /// Applies one message; every change of the model goes through here. `now_ms` is this process's monotonic clock.
 pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<Intent> {
-    model.pass(now_ms);
+    model.advance_to(now_ms);
     let mut intents = keys::apply_unconfirmed_key(model);
     intents.extend(match message {
         Message::Connected => connected(model),
@@ -46,20 +46,20 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
         Message::Key(key) => keys::pressed(model, &key),
         Message::Paste(text) => overlays::pasted(model, &text),
         Message::Resize(width, height) => {
-            model.size = clamped((width, height));
+            model.size = clamp_size((width, height));
             Vec::new()
         }
         Message::Tick => Vec::new(),
     });
     open_next_overlay(model);
     watch(model);
-    model.settle();
+    model.reorder_requests();
     update_card(model);
     card::see(model);
     overlays::see(model);
     load_viewed_page(model);
     intents.extend(ring(model));
-    intents.extend(model.pump());
+    intents.extend(model.send_queued_calls());
     intents
 }
 
@@ -68,12 +68,12 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     model.forget_calls();
     model.connection = Connection::Up;
     let mut topics = Topic::ALL.to_vec();
-    if model.feed_known {
+    if model.has_feed {
         // The watch delivers the entries after the last known one, so the first page is not needed.
         topics.retain(|topic| *topic != Topic::Feed);
     }
     if let Some(Overlay::Card(card)) = &mut model.overlay {
-        card.guard(model.now_ms);
+        card.guard_keys(model.now_ms);
     }
     model.mark_stale(&topics);
     model.clear_note();
@@ -85,7 +85,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
 
 /// Starts the watch, which streams the entries after the newest known one.
 fn watch(model: &mut Model) {
-    let is_due = model.feed_known && model.now_ms >= model.watch_from_ms;
+    let is_due = model.has_feed && model.now_ms >= model.watch_from_ms;
     if !is_due || model.connection != Connection::Up || model.in_flight(&Purpose::Watch) {
         return;
     }
@@ -102,8 +102,8 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
         model.overlay = None;
     }
     if let Some(Overlay::Card(card)) = &mut model.overlay {
-        card.sent = false;
-        card.guard(model.now_ms);
+        card.is_sent = false;
+        card.guard_keys(model.now_ms);
     }
     if decided || asked {
         model.note_failure(
@@ -119,7 +119,7 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
 fn open_next_overlay(model: &mut Model) {
     // The next question of a command replaces the one that was just answered.
     if let Some(Overlay::Ask(asked)) = &model.overlay
-        && asked.sent
+        && asked.is_sent
         && let Some(index) = model.prompts.iter().position(|next| next.call == asked.call)
     {
         model.overlay = model.prompts.remove(index).map(Overlay::Ask);
@@ -145,16 +145,16 @@ fn reopen_card(model: &mut Model) -> Option<CardView> {
         return None;
     }
     let id = model.card_to_reopen.take()?;
-    CardView::of(model.server.queued(&id)?, model.now_ms)
+    CardView::of(model.server.find_queued(&id)?, model.now_ms)
 }
 
 /// Updates an open card from the newest list of requests.
 fn update_card(model: &mut Model) {
     let now_ms = model.now_ms;
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    let Some(waiting) = model.server.queued(&view.id) else { return };
+    let Some(waiting) = model.server.find_queued(&view.id) else { return };
     if let Some(card) = waiting.request.card.as_ref().filter(|_card| waiting.end.is_none()) {
-        view.follow(card, now_ms);
+        view.replace_card(card, now_ms);
     }
 }
 
@@ -163,18 +163,18 @@ fn ring(model: &mut Model) -> Option<Intent> {
     let now_ms = model.now_ms;
     let mut announcements = Vec::new();
     for waiting in &mut model.server.queue {
-        if waiting.closed(now_ms).is_some() {
+        if waiting.closed_reason(now_ms).is_some() {
             continue;
         }
         let last_minute = waiting.left_ms(now_ms) <= LAST_MINUTE_MS;
         let short = || short(&waiting.request.id);
-        if !waiting.announced {
+        if !waiting.was_announced {
             announcements.push(format!("request {} needs your approval", short()));
-        } else if last_minute && !waiting.last_minute_announced {
+        } else if last_minute && !waiting.was_last_minute_announced {
             announcements.push(format!("request {} expires within a minute", short()));
         }
-        waiting.announced = true;
-        waiting.last_minute_announced |= last_minute;
+        waiting.was_announced = true;
+        waiting.was_last_minute_announced |= last_minute;
     }
     if !announcements.is_empty() {
         // The note about an earlier decision must not seem to be about the new request.
@@ -198,12 +198,12 @@ fn load_viewed_page(model: &mut Model) {
     let viewed_entry =
         model.selected.get(&Pane::Activity).filter(|_key| model.focus == Pane::Activity);
     if model.focus == Pane::Activity {
-        model.server.refused = 0;
+        model.server.refused_count = 0;
     }
     model.server.viewed_entry = viewed_entry.and_then(|key| key.parse().ok());
     // Load one screen in both directions.
     let reach = u64::from(model.size.1);
-    let missing = model.server.feed.missing(model.server.viewed_entry, reach);
+    let missing = model.server.feed.missing_page(model.server.viewed_entry, reach);
     if let (Some(page), false) = (missing, model.in_flight(&Purpose::Page)) {
         let order = ActivityOrder { before: Some(page.before), limit: Some(page.limit) };
         model.call(Purpose::Page, Order::Activity(order), Asking::Silent);

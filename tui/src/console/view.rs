@@ -72,7 +72,7 @@ fn overlay(model: &Model, paint: &mut Paint<'_>, body: Rect) {
         Some(Overlay::Words(_shown, check)) => overlays::word_check(check, paint, body),
         Some(Overlay::Text(view)) => overlays::text_view(view, paint, body),
         Some(Overlay::Help { scroll }) => help::draw(model, *scroll, paint, body),
-        Some(Overlay::Leave { .. }) => overlays::leave(model, paint, body),
+        Some(Overlay::ConfirmLeave { .. }) => overlays::leave(model, paint, body),
         None => {}
     }
 }

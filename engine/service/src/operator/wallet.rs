@@ -131,7 +131,7 @@ async fn recover(
     let attempt = next_attempt(engine).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     let (vault, name) = (Arc::clone(&engine.vault), name.clone());
-    let found = blocking(move || vault.recoverable(&name, &given)).await?;
+    let found = blocking(move || vault.list_recoverable(&name, &given)).await?;
     let found = attempt.finish(found).await?;
     let view = engine.core.view();
     let is_empty = view.state.agents.is_empty() && view.state.policies.is_empty();

@@ -48,22 +48,22 @@ impl DataFolder {
     /// # Errors
     /// `DATA_FOLDER` if it is not a folder, belongs to another account or cannot be written.
     pub fn open(path: &Path) -> Result<Self, Fault> {
-        let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
+        let path = std::path::absolute(path).map_err(|error| unusable_fault(path, &error))?;
         // Remove a trailing slash: with it, the check below would follow a link.
         let path: PathBuf = path.components().collect();
         if let Err(error) = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
-            return Err(unusable(&path, &error));
+            return Err(unusable_fault(&path, &error));
         }
-        let found = fs::symlink_metadata(&path).map_err(|error| unusable(&path, &error))?;
+        let found = fs::symlink_metadata(&path).map_err(|error| unusable_fault(&path, &error))?;
         if !found.is_dir() {
-            return Err(refuse(&path, "is a file or a link (links are not followed)"));
+            return Err(folder_fault(&path, "is a file or a link (links are not followed)"));
         }
         if found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(refuse(&path, "belongs to another account"));
+            return Err(folder_fault(&path, "belongs to another account"));
         }
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
-                .map_err(|error| unusable(&path, &error))?;
+                .map_err(|error| unusable_fault(&path, &error))?;
             tracing::warn!(folder = %path.display(), "the data folder was open to others: its mode is 0700 now");
         }
         probe(&path)?;
@@ -92,10 +92,10 @@ fn probe(path: &Path) -> Result<(), Fault> {
         .mode(0o600)
         .open(&file)
         .and_then(|_file| fs::remove_file(&file))
-        .map_err(|error| unusable(path, &error))
+        .map_err(|error| unusable_fault(path, &error))
 }
 
-fn unusable(path: &Path, error: &io::Error) -> Fault {
+fn unusable_fault(path: &Path, error: &io::Error) -> Fault {
     let code = Code::of_disk(error);
     let remedy = match code {
         Code::DiskFull => "Free some space",
@@ -110,7 +110,7 @@ fn unusable(path: &Path, error: &io::Error) -> Fault {
     )
 }
 
-fn refuse(path: &Path, why: &str) -> Fault {
+fn folder_fault(path: &Path, why: &str) -> Fault {
     Fault::because(
         Code::DataFolder,
         format!("The data folder {} {why}: choose another with --data.", path.display()),

@@ -13,18 +13,18 @@ use bursar_core::fault::Fault;
 
 use super::data_dir::DataFolder;
 
-const LOCK: &str = "engine.lock";
-const CONTROL: &str = "control.json";
+const LOCK_FILE: &str = "engine.lock";
+const CONTROL_FILE: &str = "control.json";
 
 /// How long a command waits for a folder whose holder cannot be reached.
 ///
 /// Other commands may run before it, one after the other.
-pub const COMMAND_WAITS: Duration = Duration::from_secs(60);
+pub const COMMAND_WAIT: Duration = Duration::from_secs(60);
 /// How long an engine waits for a folder whose holder cannot be reached.
 ///
 /// The holder is one command, or an engine that starts or stops.
-pub const ENGINE_WAITS: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(50);
+pub const ENGINE_WAIT: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether a data folder is in use.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub struct InstanceLock {
 }
 
 /// Maximum size of a control file in bytes, far above the size of a real one.
-const CONTROL_BYTES: u64 = 64 << 10;
+const CONTROL_BYTES_MAX: u64 = 64 << 10;
 
 /// Locks the folder, or returns how to reach the engine that holds it.
 ///
@@ -54,23 +54,23 @@ const CONTROL_BYTES: u64 = 64 << 10;
 /// `ENGINE_RUNNING` if another program holds the folder and cannot be reached, `DATA_FOLDER` if a file is
 /// unusable.
 pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
-    let path = folder.file(LOCK);
+    let path = folder.file(LOCK_FILE);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let opened = bursar_files::open_with(&mut options, &path);
-    let file = opened.map_err(|error| unusable(&path, &error))?;
-    let pauses = wait.as_millis().checked_div(PAUSE.as_millis()).unwrap_or(0);
+    let file = opened.map_err(|error| unusable_fault(&path, &error))?;
+    let pauses = wait.as_millis().checked_div(RETRY_PAUSE.as_millis()).unwrap_or(0);
     for _try in 0..=pauses {
         match file.try_lock() {
             Ok(()) => return Ok(Instance::Free(InstanceLock { _file: file })),
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
+            Err(TryLockError::Error(error)) => return Err(unusable_fault(&path, &error)),
         }
         if let Some(control) = running(folder)? {
             return Ok(Instance::Running(control));
         }
         // The holder is starting or stopping, or is a command that runs its own engine.
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_PAUSE);
     }
     Err(Fault::because(
         Code::EngineRunning,
@@ -89,8 +89,8 @@ pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
 /// # Errors
 /// `DATA_FOLDER` if the file cannot be written.
 pub fn publish_control(folder: &DataFolder, control: &ControlFile) -> Result<(), Fault> {
-    let path = folder.file(CONTROL);
-    let fresh = folder.file(&format!(".{CONTROL}.{}", std::process::id()));
+    let path = folder.file(CONTROL_FILE);
+    let fresh = folder.file(&format!(".{CONTROL_FILE}.{}", std::process::id()));
     let write = || -> std::io::Result<()> {
         if fresh.exists() {
             fs::remove_file(&fresh)?;
@@ -100,12 +100,12 @@ pub fn publish_control(folder: &DataFolder, control: &ControlFile) -> Result<(),
         file.sync_all()?;
         fs::rename(&fresh, &path)
     };
-    write().map_err(|error| unusable(&path, &error))
+    write().map_err(|error| unusable_fault(&path, &error))
 }
 
 /// Removes the control file before the engine ends.
 pub fn withdraw_control(folder: &DataFolder) {
-    if let Err(error) = fs::remove_file(folder.file(CONTROL)) {
+    if let Err(error) = fs::remove_file(folder.file(CONTROL_FILE)) {
         tracing::debug!(%error, "no control file to remove");
     }
 }
@@ -117,7 +117,7 @@ pub fn withdraw_control(folder: &DataFolder) {
 /// # Errors
 /// `DATA_FOLDER` if the control file belongs to another account, is open to others, or is not a regular file.
 pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
-    let path = folder.file(CONTROL);
+    let path = folder.file(CONTROL_FILE);
     let Ok(found) = fs::symlink_metadata(&path) else { return Ok(None) };
     let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
     if !ours || found.mode() & 0o077 != 0 {
@@ -129,7 +129,7 @@ pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
             ),
         ));
     }
-    let Ok(text) = bursar_files::read_text(&path, CONTROL_BYTES) else { return Ok(None) };
+    let Ok(text) = bursar_files::read_text(&path, CONTROL_BYTES_MAX) else { return Ok(None) };
     let control: Option<ControlFile> = serde_json::from_str(&text).ok();
     // A killed engine leaves its file behind, and the new holder of the lock may not have replaced it yet.
     Ok(control.filter(|control| is_alive(control.pid)))
@@ -140,7 +140,7 @@ fn is_alive(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
-fn unusable(path: &Path, error: &std::io::Error) -> Fault {
+fn unusable_fault(path: &Path, error: &std::io::Error) -> Fault {
     let code = Code::of_disk(error);
     let remedy = match code {
         Code::DiskFull => "Free some space.",

@@ -24,7 +24,7 @@ use secrecy::SecretString;
 use super::kdf::{KdfBounds, KdfParams};
 use crate::ports::Failpoints;
 
-pub use contents::{AgentSecret, JournalNote, SeedIdTaken, boxed};
+pub use contents::{AgentSecret, JournalNote, SeedIdTaken, box_secret};
 pub use error::WalletFileError;
 pub use open_wallet::OpenWallet;
 pub use opening::{Fallback, OpenedFrom};
@@ -119,7 +119,7 @@ impl WalletFiles {
         bounds: &KdfBounds,
         salt: &[u8; 32],
     ) -> Result<(String, Zeroizing<[u8; 32]>), WalletFileError> {
-        let text = WalletText::parse(text).map_err(|why| why.of(file))?;
+        let text = WalletText::parse(text).map_err(|why| why.into_error(file))?;
         let name = text.lock.name.parse().ok().filter(save::is_file_name);
         let name: Name =
             name.ok_or_else(|| WalletFileError::damaged(file, "its name is not valid"))?;

@@ -87,7 +87,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
 }
 
 /// The behaviour that all stores share.
-fn suite(store: &mut dyn Store) {
+fn check_store(store: &mut dyn Store) {
     assert_eq!(store.head().unwrap(), Head::default());
     assert!(store.seal().unwrap().is_none() && store.snapshot().unwrap().is_none());
     assert!(store.entry(1).unwrap().is_none() && store.entry_of_key(b"h").unwrap().is_none());
@@ -128,7 +128,7 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(store.forgotten_before_day().unwrap(), 11);
     let found = |key: &[u8]| store.entry_of_key(key).unwrap();
     assert_eq!((found(&key(10, 1)), found(&key(11, 1))), (None, Some(2)));
-    payees(store, head);
+    check_payee_rows(store, head);
     let latest: Vec<u64> = store.reader().latest(2).unwrap().iter().map(|r| r.seq).collect();
     assert_eq!(latest, [3, 2]);
     let mut seen = Vec::new();
@@ -142,7 +142,7 @@ fn suite(store: &mut dyn Store) {
 }
 
 /// Checks the rows of payees after the third entry.
-fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
+fn check_payee_rows(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
     let payee = |tail: u8| Payee { chain: ChainId(8453), address: [tail; 20].into() };
     let paid =
         |times: u64| PaymentTotals { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) };
@@ -174,10 +174,10 @@ fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
 
 #[test]
 fn every_store_passes_the_same_suite() {
-    suite(&mut MemoryStore::default());
+    check_store(&mut MemoryStore::default());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.redb");
-    suite(&mut RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap());
+    check_store(&mut RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap());
     let again = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap();
     assert_eq!(again.head().unwrap().seq, 3, "what was committed is there after a reopening");
 }
@@ -199,7 +199,7 @@ fn open_gate(folder: &Path) -> Arc<Gate> {
 }
 
 /// Returns a journal of `count` entries: a wallet, then freezes and thaws.
-fn filled(count: u64) -> (MemoryStore, State) {
+fn filled_journal(count: u64) -> (MemoryStore, State) {
     let folder = tempfile::tempdir().unwrap();
     let gate = open_gate(folder.path());
     let store = MemoryStore::default();
@@ -220,7 +220,7 @@ fn filled(count: u64) -> (MemoryStore, State) {
 
 #[test]
 fn a_changed_byte_is_noticed_wherever_it_is() {
-    let (store, _state) = filled(3);
+    let (store, _state) = filled_journal(3);
     for seq in 1..=3 {
         let length = {
             let mut length = 0;
@@ -248,7 +248,7 @@ fn a_changed_byte_is_noticed_wherever_it_is() {
 
 #[test]
 fn a_wrong_snapshot_is_ignored() {
-    let (store, state) = filled(3);
+    let (store, state) = filled_journal(3);
     let keep = |state: &[u8], head: Head| {
         let mut store = store.clone();
         let batch = Batch {
@@ -308,7 +308,7 @@ fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
         // The earlier of the two times counts.
         (day(1_000, Some(-10 * MINUTE_MS)), kept - 1),
     ] {
-        let store = filled(SNAPSHOT_INTERVAL_ENTRIES_MIN - 1).0;
+        let store = filled_journal(SNAPSHOT_INTERVAL_ENTRIES_MIN - 1).0;
         let mut core = open(&store);
         core.step(&now, vec![Action::Freeze, Action::Freeze]);
         core.step(&now, vec![Action::Freeze]);
@@ -317,7 +317,7 @@ fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
     }
 }
 
-fn refused(request: &Request) -> Event {
+fn refusal_event(request: &Request) -> Event {
     let Request { id, agent, label, from, identity, ask, .. } = request.clone();
     let asked = Box::new(RequestDraft { id, agent, label, from, identity, ask });
     Event::RequestRefused { draft: asked, refusal: Code::LimitReached.into() }
@@ -349,7 +349,7 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
         for (seq, identity) in [(1, signed(0)), (2, signed(31))] {
             let request: Request = postcard::from_bytes(&request(seq, 1)).unwrap();
             let request = Request { identity, ..request };
-            journal.append(refused(&request), moment(0).utc).unwrap();
+            journal.append(refusal_event(&request), moment(0).utc).unwrap();
             journal.record_request(&Arc::new(request), true).unwrap();
         }
         journal.commit().unwrap();
@@ -381,7 +381,7 @@ fn accepting_the_journal_restores_identities_that_a_fast_clock_forgot() {
 
 #[test]
 fn a_long_journal_is_opened_from_its_snapshot_and_its_tail() {
-    let (store, state) = filled(SNAPSHOT_INTERVAL_ENTRIES_MIN + 200);
+    let (store, state) = filled_journal(SNAPSHOT_INTERVAL_ENTRIES_MIN + 200);
     let kept = store.snapshot().unwrap().expect("a snapshot was kept");
     assert!(
         kept.head.seq >= SNAPSHOT_INTERVAL_ENTRIES_MIN && kept.head.seq < state.seq,

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 
 use crate::request;
 
-const SMALL: [Checkpoints; 3] = [
+const SMALL_CHECKPOINTS: [Checkpoints; 3] = [
     Checkpoints { after_bytes: 1, in_background: false },
     Checkpoints { after_bytes: 1500, in_background: false },
     Checkpoints { after_bytes: 1500, in_background: true },
@@ -52,7 +52,7 @@ fn payee(tail: u8) -> Payee {
     Payee { chain: ChainId(8453), address: [tail; 20].into() }
 }
 
-fn paid(times: u64) -> PaymentTotals {
+fn payee_totals(times: u64) -> PaymentTotals {
     PaymentTotals { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) }
 }
 
@@ -91,7 +91,7 @@ impl BatchMaker {
             batch.records.push((known, request(known, self.commits)));
         }
         if to > 0 {
-            batch.payees.insert(payee(to), paid(self.commits));
+            batch.payees.insert(payee(to), payee_totals(self.commits));
         }
         match special {
             0 => {
@@ -108,7 +108,7 @@ impl BatchMaker {
             2 => batch.payees_incomplete = true,
             3 => {
                 batch.payees_replaced = true;
-                batch.payees = (1..=to).map(|tail| (payee(tail), paid(99))).collect();
+                batch.payees = (1..=to).map(|tail| (payee(tail), payee_totals(99))).collect();
             }
             _ => {}
         }
@@ -119,7 +119,7 @@ impl BatchMaker {
 }
 
 /// Returns everything that a store and its reader answer.
-fn told(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std::fmt::Debug {
+fn all_answers(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std::fmt::Debug {
     let mut entries = Vec::new();
     let mut visit = |bytes: &[u8]| {
         entries.push(bytes.to_vec());
@@ -167,7 +167,7 @@ proptest! {
     #[test]
     fn a_store_in_two_files_equals_one_in_memory(
         steps in proptest::collection::vec(step(), 1..40),
-        carry in proptest::sample::select(&SMALL),
+        carry in proptest::sample::select(&SMALL_CHECKPOINTS),
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.redb");
@@ -186,13 +186,13 @@ proptest! {
                 }
             }
             let (expected, found) =
-                (told(&model, &maker.keys, maker.seq), told(&store, &maker.keys, maker.seq));
+                (all_answers(&model, &maker.keys, maker.seq), all_answers(&store, &maker.keys, maker.seq));
             prop_assert!(expected == found, "{expected:?}\n{found:?}");
         }
         // Reopening once more changes nothing.
         drop(store);
         let store = open(&path, Checkpoints::PRODUCTION);
-        prop_assert!(told(&model, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
+        prop_assert!(all_answers(&model, &maker.keys, maker.seq) == all_answers(&store, &maker.keys, maker.seq));
     }
 }
 
@@ -222,10 +222,10 @@ fn after_a_failed_checkpoint_a_store_commits_nothing_and_a_restart_finds_every_r
     assert!(store.begin_copy().is_err());
     let (keys, last) = (maker.keys.clone(), maker.seq);
     assert!(store.commit(maker.batch(3, 0, 0, 0)).is_err());
-    assert!(told(&model, &keys, last) == told(&store, &keys, last), "rows are missing");
+    assert!(all_answers(&model, &keys, last) == all_answers(&store, &keys, last), "rows are missing");
     drop(store);
     let store = open(&path, Checkpoints::PRODUCTION);
-    assert!(told(&model, &keys, last) == told(&store, &keys, last), "rows are lost");
+    assert!(all_answers(&model, &keys, last) == all_answers(&store, &keys, last), "rows are lost");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn journal_files_of_different_times_are_refused_and_unchanged() {
     let beside = folder.path().join("journal-history.redb");
     let mut maker = BatchMaker::default();
     let mut pass = |commits: u8| {
-        let mut store = open(&path, SMALL[1]);
+        let mut store = open(&path, SMALL_CHECKPOINTS[1]);
         for at in 0..commits {
             store.commit(maker.batch(2, at, 0, 23)).unwrap();
         }
@@ -325,7 +325,7 @@ fn a_copy_fails_if_the_history_changes_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let (path, beside) =
         (folder.path().join("journal.redb"), folder.path().join("journal-history.redb"));
-    let (mut store, mut maker) = (open(&path, SMALL[1]), BatchMaker::default());
+    let (mut store, mut maker) = (open(&path, SMALL_CHECKPOINTS[1]), BatchMaker::default());
     assert_eq!(store.begin_copy().unwrap(), None, "a short journal needs no history");
     store.end_copy(None).unwrap();
     for at in 0..9 {
@@ -349,7 +349,7 @@ fn a_copy_fails_if_the_history_changes_meanwhile() {
     drop(journal);
     let (copied, store) =
         (open(&to, Checkpoints::PRODUCTION), open(&path, Checkpoints::PRODUCTION));
-    assert!(told(&copied, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
+    assert!(all_answers(&copied, &maker.keys, maker.seq) == all_answers(&store, &maker.keys, maker.seq));
 }
 
 #[cfg(unix)]
@@ -359,7 +359,7 @@ fn commits_fail_after_the_history_is_moved_or_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.redb");
         let beside = folder.path().join("journal-history.redb");
-        let (mut store, mut maker) = (open(&path, SMALL[0]), BatchMaker::default());
+        let (mut store, mut maker) = (open(&path, SMALL_CHECKPOINTS[0]), BatchMaker::default());
         store.commit(maker.batch(1, 0, 0, 23)).unwrap();
         store.commit(maker.batch(1, 0, 0, 23)).unwrap();
         std::fs::rename(&beside, folder.path().join("elsewhere")).unwrap();

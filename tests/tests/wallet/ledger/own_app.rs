@@ -16,7 +16,7 @@ use super::support::wait_until;
 #[ignore = "needs Ledger's emulator at BURSAR_LEDGER_EMULATOR"]
 async fn a_payment_waits_for_a_switch_of_ledgers_own_app() {
     let at = std::env::var("BURSAR_LEDGER_EMULATOR").expect("where the emulator is");
-    let devices = Some(Arc::new(Emulators::named(&at).unwrap()) as _);
+    let devices = Some(Arc::new(Emulators::parse(&at).unwrap()) as _);
     let engine = TestEngine::start(Setup { devices, ..Setup::default() }).await;
     engine.set_up_wallet("--day 10 --txn 5 --auto 0.5").await;
     let agent = engine.add_agent("bot", "bearer").await;

@@ -97,7 +97,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
     let (store, swap) = (MemoryStore::default(), Arc::new(MemoryFault::default()));
     let setup = |clock| Setup {
         store: Some(Box::new(store.clone())),
-        rules: Rules::mutated(Arc::clone(&swap) as _),
+        rules: Rules::with_mutated_rules(Arc::clone(&swap) as _),
         settings: UNLIMITED_RATE_SETTINGS,
         clock,
         ..Setup::default()

@@ -8,14 +8,14 @@ use super::server::Topic;
 use super::{Connection, Intent, Model, Purpose, rows};
 
 /// Maximum number of commands in flight. The engine accepts eight per connection, including the watch.
-const CALLS: usize = 6;
+const CALLS_MAX: usize = 6;
 /// Maximum number of commands in flight when an urgent command is sent: a decision or the freeze.
-const URGENT_CALLS: usize = 8;
+const URGENT_CALLS_MAX: usize = 8;
 /// Minimum time between two queries of a topic, because agents may pay a thousand times a second.
 const QUERY_INTERVAL_MS: u64 = 300;
 
 impl Model {
-    /// Queues a command, which [`Model::pump`] sends. Returns its id.
+    /// Queues a command, which [`Model::send_queued_calls`] sends. Returns its id.
     pub(crate) fn call(&mut self, purpose: Purpose, order: Order, asking: Asking) -> u64 {
         let id = self.next_call;
         self.next_call = self.next_call.saturating_add(1);
@@ -55,18 +55,18 @@ impl Model {
     }
 
     pub(crate) fn mark_stale(&mut self, topics: &[Topic]) {
-        self.stale.extend(topics);
+        self.stale_topics.extend(topics);
     }
 
     /// Queues the queries of stale topics, and returns the queued commands that the limits allow now.
-    pub(crate) fn pump(&mut self) -> Vec<Intent> {
+    pub(crate) fn send_queued_calls(&mut self) -> Vec<Intent> {
         if self.connection != Connection::Up {
             return Vec::new();
         }
-        for topic in self.stale.clone() {
-            let due = self.due_ms(topic) <= self.now_ms;
+        for topic in self.stale_topics.clone() {
+            let due = self.query_due_ms(topic) <= self.now_ms;
             if due && !self.in_flight(&Purpose::Query(topic)) {
-                self.stale.remove(&topic);
+                self.stale_topics.remove(&topic);
                 self.queried_ms.insert(topic, self.now_ms);
                 self.call(Purpose::Query(topic), rows::order_of(topic), Asking::Silent);
             }
@@ -74,7 +74,7 @@ impl Model {
         let mut intents = Vec::new();
         let mut running = self.purposes.len().saturating_sub(self.waiting_calls.len());
         while let Some(call) = self.waiting_calls.front() {
-            if running >= if call.urgent { URGENT_CALLS } else { CALLS } {
+            if running >= if call.urgent { URGENT_CALLS_MAX } else { CALLS_MAX } {
                 break;
             }
             let Some(Call { id, order, asking, .. }) = self.waiting_calls.pop_front() else {
@@ -86,7 +86,7 @@ impl Model {
         intents
     }
 
-    pub(super) fn due_ms(&self, topic: Topic) -> u64 {
+    pub(super) fn query_due_ms(&self, topic: Topic) -> u64 {
         self.queried_ms.get(&topic).map_or(0, |asked| asked.saturating_add(QUERY_INTERVAL_MS))
     }
 
@@ -101,6 +101,6 @@ impl Model {
         self.unconfirmed_key = None;
         self.watch_from_ms = 0;
         self.queried_ms.clear();
-        self.stale.clear();
+        self.stale_topics.clear();
     }
 }

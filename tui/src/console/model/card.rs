@@ -9,10 +9,10 @@ use super::server::QueuedRequest;
 /// How long keys that decide are ignored after a card or question opened, and approvals after the card changed.
 ///
 /// An ignored key restarts this time. So input that was typed or pasted for something else never decides.
-pub(crate) const GUARD_MS: u64 = 400;
+pub(crate) const KEY_GUARD_MS: u64 = 400;
 
 /// Maximum number of characters of a typed amount.
-const AMOUNT_CHARS: usize = 24;
+const AMOUNT_CHARS_MAX: usize = 24;
 
 /// One open card and the state of its keys.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub(crate) struct CardView {
     /// A denial counts from this time on. Changes do not delay it, so that a card can always be denied.
     pub(crate) deniable_at_ms: u64,
     /// The typed amount, on a card that requires it.
-    pub(crate) typed: String,
+    pub(crate) typed_amount: String,
     /// Whether a decision was sent. Until its answer arrives, no other decision on this card is sent.
-    pub(crate) sent: bool,
+    pub(crate) is_sent: bool,
     /// Why the last decision failed.
     pub(crate) fault: Option<String>,
     /// Why the last key had no effect.
@@ -34,13 +34,13 @@ pub(crate) struct CardView {
     /// Whether the card was opened with the key for denials, so that it cannot be approved.
     pub(crate) opened_to_deny: bool,
     /// Whether the card changed while it was open.
-    pub(crate) changed: bool,
+    pub(crate) has_changed: bool,
     /// Number of rows above the first visible one.
     pub(crate) scroll: usize,
     /// The rows that have been visible since the card last changed.
-    seen: BTreeSet<RowKey>,
+    visible_rows: BTreeSet<RowKey>,
     /// The width of the seen rows. At another width the lines wrap differently.
-    seen_width: usize,
+    visible_width: usize,
 }
 
 /// Why a key had no effect on a card.
@@ -54,18 +54,18 @@ pub(crate) enum Hint {
     OnlyN,
     Pasted,
     /// The key decides, but it was pressed too early.
-    Early,
+    TooEarly,
     /// Not every row that an approval needs was visible.
-    Unseen,
+    RowsUnseen,
 }
 
 impl Hint {
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Hint::OnlyY | Hint::Unseen => "press only y to approve",
+            Hint::OnlyY | Hint::RowsUnseen => "press only y to approve",
             Hint::OnlyDigits => "type digits, then only y",
             Hint::OnlyN => "this key does nothing here",
-            Hint::Early => "too early: press the key again",
+            Hint::TooEarly => "too early: press the key again",
             Hint::Pasted => "pasted text is not taken here: type it",
         }
     }
@@ -79,17 +79,17 @@ impl CardView {
         Some(Self {
             id: waiting.request.id.clone(),
             card: waiting.request.card.clone()?,
-            armed_at_ms: now_ms.saturating_add(GUARD_MS),
-            deniable_at_ms: now_ms.saturating_add(GUARD_MS),
-            typed: String::new(),
-            sent: false,
+            armed_at_ms: now_ms.saturating_add(KEY_GUARD_MS),
+            deniable_at_ms: now_ms.saturating_add(KEY_GUARD_MS),
+            typed_amount: String::new(),
+            is_sent: false,
             fault: None,
             hint: None,
             opened_to_deny: false,
-            changed: false,
+            has_changed: false,
             scroll: 0,
-            seen: BTreeSet::new(),
-            seen_width: 0,
+            visible_rows: BTreeSet::new(),
+            visible_width: 0,
         })
     }
 
@@ -99,25 +99,25 @@ impl CardView {
     }
 
     /// Returns whether the operator must type the amount to approve the card.
-    pub(crate) fn types_amount(&self) -> bool {
+    pub(crate) fn requires_typed_amount(&self) -> bool {
         self.card.type_amount && self.may_be_approved()
     }
 
     /// Records the rows that are visible now.
-    pub(crate) fn see(&mut self, width: usize, rows: impl Iterator<Item = RowKey>) {
-        if self.seen_width != width {
-            self.seen.clear();
-            self.seen_width = width;
+    pub(crate) fn record_visible(&mut self, width: usize, rows: impl Iterator<Item = RowKey>) {
+        if self.visible_width != width {
+            self.visible_rows.clear();
+            self.visible_width = width;
         }
-        self.seen.extend(rows);
+        self.visible_rows.extend(rows);
     }
 
-    pub(crate) fn has_seen(&self, width: usize, row: &RowKey) -> bool {
-        self.seen_width == width && self.seen.contains(row)
+    pub(crate) fn was_visible(&self, width: usize, row: &RowKey) -> bool {
+        self.visible_width == width && self.visible_rows.contains(row)
     }
 
-    /// Replaces the card. If its terms or its obstacle changed, approvals are ignored for [`GUARD_MS`].
-    pub(crate) fn follow(&mut self, card: &Card, now_ms: u64) {
+    /// Replaces the card. If its terms or its obstacle changed, approvals are ignored for [`KEY_GUARD_MS`].
+    pub(crate) fn replace_card(&mut self, card: &Card, now_ms: u64) {
         let same_terms = card.digest == self.card.digest
             && card.usd == self.card.usd
             && card.type_amount == self.card.type_amount;
@@ -128,28 +128,28 @@ impl CardView {
         self.card = card.clone();
         if !same || !same_warnings {
             // The operator must read the card again from its first row.
-            self.seen.clear();
+            self.visible_rows.clear();
             self.scroll = 0;
         }
         if !same_terms {
-            self.typed.clear();
+            self.typed_amount.clear();
         }
         if !same {
-            self.changed = true;
+            self.has_changed = true;
             self.fault = None;
             self.hint = None;
-            self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
+            self.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS);
         }
     }
 
-    pub(crate) fn guard(&mut self, now_ms: u64) {
-        self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
+    pub(crate) fn guard_keys(&mut self, now_ms: u64) {
+        self.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS);
         self.deniable_at_ms = self.armed_at_ms;
     }
 
     pub(crate) fn type_digit(&mut self, digit: char) {
-        if self.typed.len() < AMOUNT_CHARS {
-            self.typed.push(digit);
+        if self.typed_amount.len() < AMOUNT_CHARS_MAX {
+            self.typed_amount.push(digit);
         }
     }
 }

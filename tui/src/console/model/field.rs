@@ -9,17 +9,17 @@ use zeroize::Zeroizing;
 pub(crate) struct Field(Zeroizing<String>);
 
 /// Maximum length of the text. A seed phrase of 24 words has at most 215 characters.
-const FIELD_BYTES: usize = 1024;
+const FIELD_BYTES_MAX: usize = 1024;
 
 impl Field {
     pub(crate) fn push(&mut self, ch: char) {
-        if self.0.capacity() < FIELD_BYTES {
+        if self.0.capacity() < FIELD_BYTES_MAX {
             // Allocated at its full size, because a string that grows leaves copies of the secret behind.
-            let mut roomy = Zeroizing::new(String::with_capacity(FIELD_BYTES));
+            let mut roomy = Zeroizing::new(String::with_capacity(FIELD_BYTES_MAX));
             roomy.push_str(&self.0);
             self.0 = roomy;
         }
-        if !ch.is_control() && self.0.len().saturating_add(ch.len_utf8()) <= FIELD_BYTES {
+        if !ch.is_control() && self.0.len().saturating_add(ch.len_utf8()) <= FIELD_BYTES_MAX {
             self.0.push(ch);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Maximum number of remembered lines.
 const HISTORY_MAX: usize = 200;
 /// Maximum number of characters of a line.
-const LINE_CHARS: usize = 512;
+const LINE_CHARS_MAX: usize = 512;
 
 /// A line being edited. Positions count characters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct Line {
     text: Vec<char>,
     cursor: usize,
     /// The position in the history, newest first from 1; 0 is the line being written.
-    back: usize,
+    history_position: usize,
     draft: Vec<char>,
 }
 
@@ -32,7 +32,7 @@ impl Line {
     }
 
     pub(crate) fn insert(&mut self, ch: char) {
-        if !ch.is_control() && self.text.len() < LINE_CHARS {
+        if !ch.is_control() && self.text.len() < LINE_CHARS_MAX {
             self.text.insert(self.cursor.min(self.text.len()), ch);
             self.cursor = self.cursor.saturating_add(1);
         }
@@ -85,24 +85,24 @@ impl Line {
 
     /// Replaces the text and puts the cursor at its end.
     pub(crate) fn replace(&mut self, text: &str) {
-        self.text = text.chars().take(LINE_CHARS).collect();
+        self.text = text.chars().take(LINE_CHARS_MAX).collect();
         self.cursor = self.text.len();
     }
 
     pub(crate) fn older(&mut self, history: &LineHistory) {
-        if self.back == 0 {
+        if self.history_position == 0 {
             self.draft = self.text.clone();
         }
-        if let Some(line) = history.0.get(self.back) {
+        if let Some(line) = history.0.get(self.history_position) {
             let line = line.clone();
             self.replace(&line);
-            self.back = self.back.saturating_add(1);
+            self.history_position = self.history_position.saturating_add(1);
         }
     }
 
     pub(crate) fn newer(&mut self, history: &LineHistory) {
-        self.back = self.back.saturating_sub(1);
-        let line = match self.back.checked_sub(1) {
+        self.history_position = self.history_position.saturating_sub(1);
+        let line = match self.history_position.checked_sub(1) {
             Some(index) => history.0.get(index).cloned(),
             None => Some(self.draft.iter().collect()),
         };

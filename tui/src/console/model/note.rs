@@ -11,4 +11,4 @@ pub(crate) struct Note {
 }
 
 /// Maximum time between the two presses of the freeze key.
-pub(crate) const FREEZE_MS: u64 = 2_000;
+pub(crate) const FREEZE_WINDOW_MS: u64 = 2_000;

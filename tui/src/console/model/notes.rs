@@ -1,7 +1,7 @@
 //! Shows and clears the bottom line.
 
 use super::Model;
-use super::note::{FREEZE_MS, Note};
+use super::note::{FREEZE_WINDOW_MS, Note};
 
 /// How long a successful result is shown.
 const NOTE_MS: u64 = 10_000;
@@ -20,7 +20,7 @@ impl Model {
     /// Shows a hint about the freeze key for as long as a second press still freezes.
     pub(crate) fn hint_freeze(&mut self, text: &str) {
         self.freeze_at_ms = Some(self.now_ms);
-        self.show_note(text.to_owned(), false, FREEZE_MS);
+        self.show_note(text.to_owned(), false, FREEZE_WINDOW_MS);
     }
 
     fn show_note(&mut self, text: String, failed: bool, for_ms: u64) {

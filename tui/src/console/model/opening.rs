@@ -11,7 +11,7 @@ use super::{Model, Pane};
 use crate::wording;
 
 #[derive(Debug)]
-pub(crate) enum Opening {
+pub(crate) enum RowOpening {
     Card(Box<CardView>),
     /// The command whose answer shows the row in full.
     Line(String),
@@ -20,14 +20,14 @@ pub(crate) enum Opening {
 }
 
 impl Model {
-    pub(crate) fn opening(&self) -> Option<Opening> {
+    pub(crate) fn opening(&self) -> Option<RowOpening> {
         let index = self.selected_row(self.focus);
         let server = &self.server;
         let word = |name: &str| shlex::try_quote(name).ok().map(String::from);
         let line = match self.focus {
             Pane::Approvals => {
                 let card = CardView::of(server.queue.get(index)?, self.now_ms)?;
-                return Some(Opening::Card(Box::new(card)));
+                return Some(RowOpening::Card(Box::new(card)));
             }
             Pane::Balances => match holding(server, index)? {
                 HoldingRow::Balance(row) => {
@@ -36,7 +36,7 @@ impl Model {
                 HoldingRow::Position(row) => {
                     let title = format!("position of {}", row.label);
                     let text = Zeroizing::new(position(row));
-                    return Some(Opening::Text(TextView::new(title, text)));
+                    return Some(RowOpening::Text(TextView::new(title, text)));
                 }
                 // The row already shows everything that is known.
                 HoldingRow::Unread { .. } => return None,
@@ -49,16 +49,16 @@ impl Model {
                 let row = server.feed.get(entry_at(server, index)?)?;
                 let title = format!("entry {} of the journal", row.seq);
                 let text = Zeroizing::new(entry(row, &self.zone()));
-                return Some(Opening::Text(TextView::new(title, text)));
+                return Some(RowOpening::Text(TextView::new(title, text)));
             }
             Pane::Sent => format!("receipt {}", server.sent.as_ref()?.get(index)?.id),
         };
-        Some(Opening::Line(line))
+        Some(RowOpening::Line(line))
     }
 }
 
 /// Maximum number of characters that are shown of a venue's name.
-const VENUE_NAME: usize = 60;
+const VENUE_NAME_CHARS_MAX: usize = 60;
 
 /// Formats the fields of a position, one per row.
 fn position(row: &PositionAnswer) -> String {
@@ -67,7 +67,7 @@ fn position(row: &PositionAnswer) -> String {
         (None, Some(amount)) => format!("{amount} now"),
         (None, None) => "? (not known)".to_owned(),
     };
-    let name = quoted(&row.name, VENUE_NAME);
+    let name = quoted(&row.name, VENUE_NAME_CHARS_MAX);
     let lines = [
         ("address", format!("{} ({})", row.address, row.label)),
         ("network", format!("{} ({})", row.network, row.caip2)),

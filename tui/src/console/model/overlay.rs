@@ -5,7 +5,7 @@ use std::fmt;
 use bursar_control::wire::{Prompt, SecretPrompt};
 use zeroize::Zeroizing;
 
-use super::card::GUARD_MS;
+use super::card::KEY_GUARD_MS;
 pub(crate) use super::card::{CardView, Hint, RowKey};
 pub(crate) use super::field::Field;
 use super::words::{WordCheck, Words};
@@ -22,7 +22,7 @@ pub(crate) enum Overlay {
     /// Checks whether the words just shown were written down.
     Words(TextView, WordCheck),
     /// Asks before leaving, because leaving stops the engine in this process.
-    Leave {
+    ConfirmLeave {
         armed_at_ms: u64,
     },
 }
@@ -37,10 +37,10 @@ pub(crate) struct Question {
     pub(crate) armed_at_ms: u64,
     pub(crate) field: Field,
     /// The first entry of a new password, which is entered twice.
-    pub(crate) first: Option<Field>,
+    pub(crate) first_entry: Option<Field>,
     pub(crate) fault: Option<String>,
     /// Whether the answer was sent. Until the engine responds, only a key that closes the question has an effect.
-    pub(crate) sent: bool,
+    pub(crate) is_sent: bool,
 }
 
 impl Question {
@@ -49,17 +49,17 @@ impl Question {
             call,
             command,
             prompt,
-            armed_at_ms: now_ms.saturating_add(GUARD_MS),
+            armed_at_ms: now_ms.saturating_add(KEY_GUARD_MS),
             field: Field::default(),
-            first: None,
+            first_entry: None,
             fault: None,
-            sent: false,
+            is_sent: false,
         }
     }
 
     /// Ignores keys for a moment, for example after a key that was too early.
     pub(crate) fn guard(&mut self, now_ms: u64) {
-        self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
+        self.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS);
     }
 
     pub(crate) fn is_yes_or_no(&self) -> bool {
@@ -88,13 +88,13 @@ pub(crate) struct TextView {
     pub(crate) scroll: usize,
     pub(crate) failed: bool,
     /// Whether the text may be copied. A seed's words may not, because any program can read the clipboard.
-    pub(crate) copyable: bool,
+    pub(crate) is_copyable: bool,
     /// The words of a seed, shown before the text.
     pub(crate) words: Option<Words>,
     /// Whether the operator must check the words once all of them were visible.
     pub(crate) checks_words: bool,
     /// The number of rows from the top that have all been visible, and the width at which they were wrapped.
-    seen: (usize, usize),
+    visible_rows: (usize, usize),
 }
 
 impl TextView {
@@ -104,25 +104,25 @@ impl TextView {
             text,
             scroll: 0,
             failed: false,
-            copyable: true,
+            is_copyable: true,
             words: None,
             checks_words: false,
-            seen: (0, 0),
+            visible_rows: (0, 0),
         }
     }
 
     /// Records that `shown` rows from `scroll` on are visible, wrapped at `width` columns.
-    pub(crate) fn see(&mut self, scroll: usize, shown: usize, width: usize) {
-        if self.seen.1 != width {
-            self.seen = (0, width);
+    pub(crate) fn record_visible(&mut self, scroll: usize, shown: usize, width: usize) {
+        if self.visible_rows.1 != width {
+            self.visible_rows = (0, width);
         }
-        if scroll <= self.seen.0 {
-            self.seen.0 = self.seen.0.max(scroll.saturating_add(shown));
+        if scroll <= self.visible_rows.0 {
+            self.visible_rows.0 = self.visible_rows.0.max(scroll.saturating_add(shown));
         }
     }
 
-    pub(crate) fn has_seen(&self, rows: usize, width: usize) -> bool {
-        self.seen.1 == width && self.seen.0 >= rows
+    pub(crate) fn were_visible(&self, rows: usize, width: usize) -> bool {
+        self.visible_rows.1 == width && self.visible_rows.0 >= rows
     }
 }
 

@@ -13,7 +13,7 @@ use super::server::{Server, Topic};
 use super::{Model, Pane};
 
 /// Maximum number of sent payments to request.
-const SENT_ROWS: usize = 200;
+const SENT_ROWS_MAX: usize = 200;
 
 /// Returns the command that queries a topic.
 pub(crate) fn order_of(topic: Topic) -> Order {
@@ -23,7 +23,7 @@ pub(crate) fn order_of(topic: Topic) -> Order {
         Topic::Agents => Order::Agent(AgentOrder::List),
         Topic::Policies => Order::Policy(PolicyOrder::List),
         Topic::Sent => {
-            let filter = HistoryFilter { limit: Some(SENT_ROWS), ..HistoryFilter::default() };
+            let filter = HistoryFilter { limit: Some(SENT_ROWS_MAX), ..HistoryFilter::default() };
             Order::History(HistoryOrder { filter, export: None })
         }
         Topic::Feed => Order::Activity(ActivityOrder { before: None, limit: Some(PAGE_ROWS) }),

@@ -15,9 +15,9 @@ use bursar_core::text::Zone;
 use super::feed::Feed;
 
 /// How long a request remains in the list after its end.
-const LINGER_MS: u64 = 60_000;
+const ENDED_ROW_MS: u64 = 60_000;
 /// Maximum number of closed requests in the list, not counting the request whose card is open.
-const LINGERING_ROWS: usize = 2;
+const ENDED_ROWS_MAX: usize = 2;
 
 /// One part of the engine's state that the console queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,11 +93,11 @@ pub(crate) struct QueuedRequest {
     pub(crate) deadline_ms: u64,
     pub(crate) end: Option<RequestEnd>,
     /// Whether the end was inferred, because the request is missing from the engine's list.
-    pub(crate) inferred: bool,
+    pub(crate) is_end_inferred: bool,
     /// Whether the operator was notified of the new request.
-    pub(crate) announced: bool,
+    pub(crate) was_announced: bool,
     /// Whether the operator was notified that its last minute has begun.
-    pub(crate) last_minute_announced: bool,
+    pub(crate) was_last_minute_announced: bool,
 }
 
 impl QueuedRequest {
@@ -106,7 +106,7 @@ impl QueuedRequest {
     }
 
     /// Returns why the request can no longer be decided; `None` while it is pending.
-    pub(crate) fn closed(&self, now_ms: u64) -> Option<&str> {
+    pub(crate) fn closed_reason(&self, now_ms: u64) -> Option<&str> {
         match &self.end {
             Some(end) => Some(&end.outcome),
             None if self.left_ms(now_ms) == 0 => Some("expired"),
@@ -137,31 +137,31 @@ pub(crate) struct Server {
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
     /// Whether more requests are pending than the last answer contains.
-    pub(crate) truncated: bool,
+    pub(crate) is_truncated: bool,
     pub(crate) feed: Feed,
     /// The number of the selected feed entry, or `None` for the newest.
     pub(crate) viewed_entry: Option<u64>,
     /// Whether this console has seen at least one request of an agent.
-    pub(crate) any_request_seen: bool,
+    pub(crate) has_seen_request: bool,
     /// Number of requests refused since the Activity pane last had the focus.
-    pub(crate) refused: usize,
+    pub(crate) refused_count: usize,
     pub(crate) notices: Notices,
     pub(crate) time: ConsoleTime,
     /// The topics whose last query failed, and why. Their known answers are outdated.
-    pub(crate) failed: BTreeMap<Topic, String>,
+    pub(crate) query_failures: BTreeMap<Topic, String>,
 }
 
 impl Server {
     /// Stores an answer. `now_ms` is this console's clock.
     pub(crate) fn store(&mut self, topic: Topic, answer: Answer, now_ms: u64) {
-        self.failed.remove(&topic);
+        self.query_failures.remove(&topic);
         match (topic, answer) {
             (Topic::Status, Answer::Status(status)) => self.status = Some(status),
             (Topic::Requests, Answer::Requests { requests }) => self.requests(requests, now_ms),
             (Topic::Agents, Answer::Agents { agents }) => self.agents = Some(agents),
             (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
             (Topic::Sent, Answer::History(history)) => {
-                self.any_request_seen |= !history.requests.is_empty();
+                self.has_seen_request |= !history.requests.is_empty();
                 let sent = history.requests.into_iter().filter(|row| was_allowed(row.status));
                 self.sent = Some(sent.collect());
             }
@@ -169,8 +169,8 @@ impl Server {
             (Topic::Positions, Answer::Positions(positions)) => self.positions = Some(positions),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
             (Topic::Feed, Answer::Activity(page)) => {
-                self.any_request_seen |= page.entries.iter().any(is_request_entry);
-                self.feed.page(page.entries, self.viewed_entry);
+                self.has_seen_request |= page.entries.iter().any(is_request_entry);
+                self.feed.add_page(page.entries, self.viewed_entry);
             }
             (Topic::Notices, Answer::Setting(setting)) => {
                 let text = setting.value.as_str().unwrap_or_default();
@@ -185,10 +185,10 @@ impl Server {
     }
 
     fn requests(&mut self, requests: Vec<RequestAnswer>, now_ms: u64) {
-        self.any_request_seen |= !requests.is_empty();
+        self.has_seen_request |= !requests.is_empty();
         for known in &mut self.queue {
             // A request missing from a truncated list may still be pending.
-            if !self.truncated
+            if !self.is_truncated
                 && known.end.is_none()
                 && !requests.iter().any(|one| one.id == known.request.id)
             {
@@ -200,7 +200,7 @@ impl Server {
                     (_left, _any) => "decided",
                 };
                 known.end = Some(RequestEnd::at(what, now_ms));
-                known.inferred = true;
+                known.is_end_inferred = true;
             }
         }
         for request in requests {
@@ -214,9 +214,9 @@ impl Server {
                         // A slow answer cannot explain such a difference: another engine has set a new deadline.
                         _far => deadline_ms,
                     };
-                    if known.inferred {
+                    if known.is_end_inferred {
                         known.end = None;
-                        known.inferred = false;
+                        known.is_end_inferred = false;
                     }
                     known.request = request;
                 }
@@ -224,9 +224,9 @@ impl Server {
                     request,
                     deadline_ms,
                     end: None,
-                    inferred: false,
-                    announced: false,
-                    last_minute_announced: false,
+                    is_end_inferred: false,
+                    was_announced: false,
+                    was_last_minute_announced: false,
                 }),
             }
         }
@@ -238,7 +238,7 @@ impl Server {
             if row.seq <= self.feed.head() {
                 continue;
             }
-            self.any_request_seen |= is_request_entry(&row);
+            self.has_seen_request |= is_request_entry(&row);
             let ended = match row.kind {
                 EntryKind::PaymentApproved | EntryKind::TradeApproved | EntryKind::LoanApproved => {
                     Some("approved")
@@ -269,7 +269,7 @@ impl Server {
                     ..RequestEnd::at(ended, at_ms)
                 });
                 // An approved trade or loan may wait for its device next.
-                known.inferred =
+                known.is_end_inferred =
                     matches!(row.kind, EntryKind::TradeApproved | EntryKind::LoanApproved);
             }
             self.feed.append(row, self.viewed_entry);
@@ -278,22 +278,22 @@ impl Server {
 
     /// Returns whether an entry is about a request that waited for its device.
     fn waits_for_device(&self, row: &ActivityRow) -> bool {
-        let known = row.request.as_deref().and_then(|id| self.queued(id));
+        let known = row.request.as_deref().and_then(|id| self.find_queued(id));
         known.is_some_and(|known| known.request.status == RequestStatus::AwaitingDevice)
     }
 
     /// Records the engine's answer to a decision made here.
-    pub(crate) fn decided(&mut self, id: &str, what: &str, now_ms: u64) {
+    pub(crate) fn record_decision(&mut self, id: &str, what: &str, now_ms: u64) {
         let known = self.queue.iter_mut().find(|known| known.request.id == id);
-        if let Some(known) = known.filter(|known| known.end.is_none() || known.inferred) {
+        if let Some(known) = known.filter(|known| known.end.is_none() || known.is_end_inferred) {
             known.end = Some(RequestEnd::at(what, now_ms));
-            known.inferred = false;
+            known.is_end_inferred = false;
         }
     }
 
     /// Moves closed requests below pending ones, and drops old closed requests. Pending requests keep their order;
     /// closed requests are sorted latest first. The request `kept`, whose card is open, is never dropped.
-    pub(crate) fn settle(&mut self, now_ms: u64, kept: Option<&str>) {
+    pub(crate) fn reorder(&mut self, now_ms: u64, kept: Option<&str>) {
         self.queue.sort_by_key(|known| {
             known.closed_ms(now_ms).map(|at| Reverse((at, known.deadline_ms)))
         });
@@ -303,17 +303,17 @@ impl Server {
                 return true;
             }
             lingering = lingering.saturating_add(1);
-            let is_old = |end: &RequestEnd| now_ms.saturating_sub(end.at_ms) >= LINGER_MS;
-            lingering <= LINGERING_ROWS && !known.end.as_ref().is_some_and(is_old)
+            let is_old = |end: &RequestEnd| now_ms.saturating_sub(end.at_ms) >= ENDED_ROW_MS;
+            lingering <= ENDED_ROWS_MAX && !known.end.as_ref().is_some_and(is_old)
         });
     }
 
     /// Returns the requests that can still be decided.
     pub(crate) fn pending(&self, now_ms: u64) -> impl Iterator<Item = &QueuedRequest> {
-        self.queue.iter().filter(move |known| known.closed(now_ms).is_none())
+        self.queue.iter().filter(move |known| known.closed_reason(now_ms).is_none())
     }
 
-    pub(crate) fn queued(&self, id: &str) -> Option<&QueuedRequest> {
+    pub(crate) fn find_queued(&self, id: &str) -> Option<&QueuedRequest> {
         self.queue.iter().find(|known| known.request.id == id)
     }
 

@@ -4,7 +4,7 @@ use super::Model;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    pub(crate) done: bool,
+    pub(crate) is_done: bool,
     pub(crate) title: &'static str,
     /// A command line that the operator can complete or run.
     pub(crate) line: String,
@@ -24,12 +24,12 @@ fn demo_pay_line(folder_option: &str, agent: &str) -> String {
 pub(crate) fn try_line(model: &Model) -> Option<String> {
     let mut steps = steps(model);
     let last = steps.pop()?;
-    (!last.done && steps.iter().all(|step| step.done)).then_some(last.line)
+    (!last.is_done && steps.iter().all(|step| step.is_done)).then_some(last.line)
 }
 
 /// Returns whether the first steps are shown in place of the requests.
 pub(crate) fn is_open(model: &Model) -> bool {
-    steps(model).last().is_some_and(|last| !last.done)
+    steps(model).last().is_some_and(|last| !last.is_done)
 }
 
 /// Returns the step for the seed. For a seed that was created here, the step is done once its words were checked,
@@ -38,13 +38,13 @@ fn seed(model: &Model, exists: bool) -> Step {
     let title = "A seed phrase, written down on paper";
     match &model.unchecked_seed {
         None => Step {
-            done: exists,
+            is_done: exists,
             title,
             line: "seed create".to_owned(),
             about: "Shown here; `seed words` and the password show it again.",
         },
         Some(code) => Step {
-            done: false,
+            is_done: false,
             title,
             line: format!("seed words {code}"),
             about: "Asks for the password, shows the words, and checks three of them.",
@@ -67,7 +67,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let agent = quoted(agents.first().map_or("reader", |agent| agent.name.as_str()));
     vec![
         Step {
-            done: wallet.exists,
+            is_done: wallet.exists,
             title: "A wallet with a password",
             line: match &wallet.recoverable {
                 None => "wallet create main".to_owned(),
@@ -80,37 +80,37 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
         },
         seed(model, wallet.seeds > 0),
         Step {
-            done: wallet.addresses > 0,
+            is_done: wallet.addresses > 0,
             title: "An address that your agent pays from",
             line: "address create research 0".to_owned(),
             about: "Send it a few dollars of USDC on Base at any time: no step here needs them.",
         },
         Step {
-            done: !policies.is_empty(),
+            is_done: !policies.is_empty(),
             title: "A policy: the limits, and what needs no approval",
             line: "policy create careful --day 10 --txn 5 --auto 0.50".to_owned(),
             about: "Limits in dollars: per day, per payment, and without asking you.",
         },
         Step {
-            done: !agents.is_empty(),
+            is_done: !agents.is_empty(),
             title: "An agent and its credentials",
             line: "agent register reader".to_owned(),
             about: "Shows the four variables that your agent needs in its environment.",
         },
         Step {
-            done: works,
+            is_done: works,
             title: "A policy and an address for the agent",
             line: format!("agent commission {agent} {policy} {label}"),
             about: "`commission` gives the agent both, so that it may pay.",
         },
         Step {
-            done: status.server.running,
+            is_done: status.server.running,
             title: "The server that agents call",
             line: "server start".to_owned(),
             about: "On this machine only.",
         },
         Step {
-            done: server.any_request_seen,
+            is_done: server.has_seen_request,
             title: "A first payment, to a merchant of the demonstration",
             line: demo_pay_line(&model.setup.folder_option, &agent),
             about: "In another terminal. No money moves; `bursar-demo` comes with Bursar.",

@@ -13,7 +13,7 @@ const BALANCES_MS: u64 = 300_000;
 /// queries are rarer.
 const POSITIONS_MS: u64 = 600_000;
 /// The topics that are polled, with their interval.
-const POLLED: [(Topic, u64); 4] = [
+const POLL_INTERVALS: [(Topic, u64); 4] = [
     (Topic::Status, POLL_MS),
     (Topic::Requests, POLL_MS),
     (Topic::Balances, BALANCES_MS),
@@ -29,8 +29,8 @@ impl Model {
         // The answer to a query in flight wakes the console.
         let idle = |topic: &Topic| !self.in_flight(&Purpose::Query(*topic));
         let queries =
-            self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
-        let polls = POLLED
+            self.stale_topics.iter().filter(|topic| idle(topic)).map(|topic| self.query_due_ms(*topic));
+        let polls = POLL_INTERVALS
             .into_iter()
             .filter(|(topic, _every)| idle(topic))
             .filter_map(|(topic, every)| Some(self.queried_ms.get(&topic)?.saturating_add(every)));
@@ -42,12 +42,12 @@ impl Model {
         let armed = match &self.overlay {
             Some(Overlay::Card(card)) => Some(card.armed_at_ms),
             Some(Overlay::Ask(question)) => Some(question.armed_at_ms),
-            Some(Overlay::Leave { armed_at_ms }) => Some(*armed_at_ms),
+            Some(Overlay::ConfirmLeave { armed_at_ms }) => Some(*armed_at_ms),
             _other => None,
         };
         let armed = armed.filter(|at| *at > self.now_ms);
         let confirmed = self.unconfirmed_key.map(|(_action, at)| at.saturating_add(PASTE_GAP_MS));
-        let watch = (self.feed_known && !self.in_flight(&Purpose::Watch))
+        let watch = (self.has_feed && !self.in_flight(&Purpose::Watch))
             .then_some(self.watch_from_ms)
             .filter(|at| *at > self.now_ms);
         let others = armed.into_iter().chain(confirmed).chain(watch).chain(self.note_expires_ms());
@@ -59,30 +59,30 @@ impl Model {
     }
 
     /// Advances the clock and marks outdated topics as stale.
-    pub(crate) fn pass(&mut self, now_ms: u64) {
+    pub(crate) fn advance_to(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
-        for (topic, every) in POLLED {
+        for (topic, every) in POLL_INTERVALS {
             let asked = self.queried_ms.get(&topic);
             if asked.is_some_and(|asked| self.now_ms.saturating_sub(*asked) >= every) {
-                self.stale.insert(topic);
+                self.stale_topics.insert(topic);
             }
         }
         if self.note_expires_ms().is_some_and(|at| at <= self.now_ms) {
             self.last_note = None;
         }
-        self.settle();
+        self.reorder_requests();
     }
 
     /// Keeps pending requests above closed ones, and selects a pending request if there is one. So no key can open a
     /// closed request while another request is pending.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn reorder_requests(&mut self) {
         let kept = match &self.overlay {
             Some(Overlay::Card(view)) => Some(view.id.clone()),
             _other => None,
         };
-        self.server.settle(self.now_ms, kept.as_deref());
-        let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.queued(id));
-        let waits = known.is_some_and(|known| known.closed(self.now_ms).is_none());
+        self.server.reorder(self.now_ms, kept.as_deref());
+        let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.find_queued(id));
+        let waits = known.is_some_and(|known| known.closed_reason(self.now_ms).is_none());
         let others = self.server.pending(self.now_ms).next().is_some();
         // Select the first row as soon as there is one, so that later requests do not move the selection.
         if (known.is_none() && !self.server.queue.is_empty()) || (!waits && others) {

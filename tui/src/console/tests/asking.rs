@@ -7,7 +7,7 @@ use bursar_core::fault::Fault;
 use crossterm::event::KeyCode;
 
 use super::Stage;
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::{PASTE_GAP_MS, Purpose};
 use crate::console::update::Message;
@@ -56,7 +56,7 @@ fn a_mistyped_name_is_typed_again_in_the_same_field() {
     let (id, _) = stage.took("agent.delete").unwrap();
     let prompt = Prompt::TypeName { lines: vec!["agent".into()], name: "reader".into() };
     stage.frame(ToClient::Prompt { id, prompt: prompt.clone() });
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("raeder");
     stage.press(KeyCode::Enter);
     stage.answer(id, Err(Fault::because(Code::Declined, "the name is reader")));
@@ -109,7 +109,7 @@ fn input_counts_only_while_the_question_is_readable() {
     stage.keys("reader");
     stage.press(KeyCode::Enter);
     assert_eq!(sent(&stage), 0, "typed ahead");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.take(Message::Resize(20, 5));
     stage.keys("reader");
     stage.press(KeyCode::Enter);
@@ -126,13 +126,13 @@ fn yes_key_next_to_other_keys_is_treated_as_a_paste() {
     for text in ["yes please\n", "y\n", "yy", "so, y"] {
         let mut stage = Stage::full((80, 24));
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         for ch in text.chars() {
             stage.press(if ch == '\n' { KeyCode::Enter } else { KeyCode::Char(ch) });
         }
         stage.wait(PASTE_GAP_MS);
         assert!(stage.took("approve").is_none(), "{text:?}");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
         assert!(stage.took("approve").is_some(), "{text:?}");
@@ -167,7 +167,7 @@ fn a_command_that_waits_can_be_left() {
         question: "Withdraw it?".to_owned(),
     };
     stage.frame(ToClient::Prompt { id, prompt });
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert_eq!(sent(&stage), 1);

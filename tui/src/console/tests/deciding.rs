@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::{Stage, feed, held};
 use crate::console::keymap::KEYS;
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::update::Message;
@@ -29,14 +29,14 @@ fn approved(stage: &mut Stage) -> Option<(u64, Approve)> {
 fn two_keys_approve_the_shown_card() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     let (call, approve) = approved(&mut stage).unwrap();
     let card = stage.model.server.queue[0].request.card.clone().unwrap();
     assert_eq!((approve.id, approve.card), (card.id.to_string(), Some(card.digest)));
     assert!(approve.yes && approve.confirm.is_none());
     // Until the answer arrives, no other decision is sent.
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("yyn");
     assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
     let decided = DecidedAnswer {
@@ -55,15 +55,15 @@ fn two_keys_approve_the_shown_card() {
 fn deciding_keys_count_only_after_the_guard_time() {
     let mut stage = Stage::full(SIZE);
     stage.keys("ay");
-    stage.wait(GUARD_MS - 1);
+    stage.wait(KEY_GUARD_MS - 1);
     stage.keys("y");
     // Each early key restarts the delay, so a stream of keys never gets through.
     for _ in 0..20 {
-        stage.wait(GUARD_MS - 1);
+        stage.wait(KEY_GUARD_MS - 1);
         stage.keys("y");
     }
     assert!(approved(&mut stage).is_none());
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     assert!(approved(&mut stage).is_some());
 }
@@ -73,9 +73,9 @@ fn enter_and_pasted_text_never_decide() {
     let mut stage = Stage::full(SIZE);
     stage.press(KeyCode::Enter);
     for _ in 0..5 {
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.press(KeyCode::Enter);
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.take(Message::Paste("y\ny".into()));
         stage.keys("y");
     }
@@ -86,7 +86,7 @@ fn enter_and_pasted_text_never_decide() {
 fn changed_card_rearms_its_keys_and_its_new_digest_is_sent() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     let changed = held(1, 700_000, |card| card.digest = "ff".repeat(32));
     let rest = [held(2, 200_000, |_| {}), held(3, 40_000, |_| {})];
     // A new entry makes the console query the requests again. The answer has a changed card.
@@ -98,7 +98,7 @@ fn changed_card_rearms_its_keys_and_its_new_digest_is_sent() {
     assert!(stage.screen().contains("The card changed"));
     stage.keys("y");
     assert!(approved(&mut stage).is_none(), "the new card was not there to be read");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     assert_eq!(approved(&mut stage).unwrap().1.card, Some("ff".repeat(32)));
 }
@@ -142,7 +142,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
             };
             stage.keys("a");
             arrive(&mut stage, "while keys are dead");
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             arrive(&mut stage, "before y");
             stage.keys("y");
             arrive(&mut stage, "y is down");
@@ -157,7 +157,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
             arrive(&mut stage, "y is sent");
             // Later keys on this card do not approve the new request, either.
             for _again in 0..3 {
-                stage.wait(GUARD_MS);
+                stage.wait(KEY_GUARD_MS);
                 stage.keys("y");
                 if let Some((_, approve)) = approved(&mut stage) {
                     assert_eq!(approve.id, ours.id.to_string(), "list {n}, {moment}");
@@ -171,7 +171,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
 fn large_amount_must_be_typed_before_approval() {
     let mut stage = Stage::full(SIZE);
     stage.keys("ja");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert!(stage.screen().contains("Type the amount first"));
@@ -188,7 +188,7 @@ fn large_amount_must_be_typed_before_approval() {
 fn approval_that_the_engine_would_refuse_is_not_sent() {
     let mut stage = Stage::full(SIZE);
     stage.keys("jja");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     assert!(approved(&mut stage).is_none());
     stage.keys("n");
@@ -198,7 +198,7 @@ fn approval_that_the_engine_would_refuse_is_not_sent() {
     // The engine's reason takes precedence over the hint to scroll.
     let mut stage = Stage::full((60, 16));
     stage.keys("jja");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     let screen = stage.screen();
@@ -212,22 +212,22 @@ fn key_without_effect_on_a_card_shows_a_hint() {
         for code in [KeyCode::Enter, KeyCode::Char('Y'), KeyCode::Char('x'), KeyCode::F(1)] {
             let mut stage = Stage::full(SIZE);
             stage.keys(keys);
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             stage.press(code);
             assert!(stage.screen().contains(said), "{code:?}: {}", stage.screen());
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             stage.keys("n");
             assert!(!stage.screen().contains(said), "{code:?}: {}", stage.screen());
         }
         let mut stage = Stage::full(SIZE);
         stage.keys(keys);
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.take(Message::Paste("1.5".into()));
         assert!(stage.screen().contains("pasted text is not taken here: type it"));
         assert!(!stage.screen().contains("[1.5"), "{}", stage.screen());
     }
     for (keys, moment, said) in [
-        ("yy", GUARD_MS, "press only y to approve"),
+        ("yy", KEY_GUARD_MS, "press only y to approve"),
         ("y", 0, "too early: press the key again"),
         ("n", 0, "too early: press the key again"),
     ] {
@@ -239,7 +239,7 @@ fn key_without_effect_on_a_card_shows_a_hint() {
     }
     let mut stage = Stage::full(SIZE);
     stage.keys("jja");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("this key does nothing here"), "{}", stage.screen());
 }
@@ -251,11 +251,11 @@ fn after_the_deny_key_y_denies_and_no_key_approves() {
         for opens in ["d", "jd", "jjd"] {
             let mut stage = Stage::full(size);
             stage.keys(opens);
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             let screen = stage.screen();
             assert!(screen.contains("Deny request") && screen.contains("y denies it"), "{screen}");
             stage.keys("d");
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             assert!(stage.took("deny").is_none(), "the key that opened it does not confirm");
             stage.keys(confirms);
             assert!(approved(&mut stage).is_none(), "{opens} {confirms}");
@@ -271,7 +271,7 @@ fn no_key_approves_on_a_card_that_was_opened_to_deny() {
         let mut stage = Stage::full(SIZE);
         stage.keys("jd");
         for key in keys.chars() {
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             stage.keys(&key.to_string());
         }
         assert!(approved(&mut stage).is_none(), "{keys}");
@@ -283,14 +283,14 @@ fn no_key_approves_on_a_card_that_was_opened_to_deny() {
 fn closed_card_ignores_keys_and_shows_its_end() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     let id = stage.model.server.queue[0].request.id.clone();
     let mut entries = feed(41, 1);
     entries[0].kind = "payment.denied".parse().unwrap();
     entries[0].request = Some(id);
     stage.frame(ToClient::Entries { id: 7, entries });
     assert!(stage.screen().contains("Can no longer be decided: denied"));
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("yn");
     assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
 
@@ -306,7 +306,7 @@ fn closed_card_ignores_keys_and_shows_its_end() {
 fn a_refused_decision_stays_on_the_card_with_its_reason() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     let (call, _) = approved(&mut stage).unwrap();
     stage.answer(call, Err(Fault::new(Code::CardChanged)));
@@ -343,7 +343,7 @@ fn observer_and_too_small_screen_decide_nothing() {
     let observing = Setup { observe: true, ..Setup::default() };
     for mut stage in [Stage::filled(observing, SIZE), Stage::full((59, 15))] {
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.keys("yn");
         stage.control('x');
         if stage.model.setup.observe {
@@ -365,7 +365,7 @@ fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
         1 => Just(KeyCode::Tab),
         1 => Just(KeyCode::Down),
     ];
-    let pause = prop_oneof![3 => Just(0u64), 3 => 1u64..GUARD_MS, 3 => GUARD_MS..3_000];
+    let pause = prop_oneof![3 => Just(0u64), 3 => 1u64..KEY_GUARD_MS, 3 => KEY_GUARD_MS..3_000];
     prop::collection::vec((pause, key), 1..40)
 }
 
@@ -381,7 +381,7 @@ proptest! {
         let mut before: [Option<(u64, KeyCode)>; 2] = [None, None];
         let mut opened = false;
         let mut on_deny_card = false;
-        let end = [(GUARD_MS, KeyCode::Null)];
+        let end = [(KEY_GUARD_MS, KeyCode::Null)];
         for (pause, code) in strokes.into_iter().chain(end) {
             stage.wait(pause);
             if stage.took("approve").is_some() {
@@ -391,7 +391,7 @@ proptest! {
                 prop_assert!(opened && pause >= PASTE_GAP_MS, "it came alone");
                 prop_assert!(!on_deny_card);
                 let digit = |key| matches!(key, KeyCode::Char('0'..='9' | '.'));
-                prop_assert!(quiet >= GUARD_MS || other.is_some_and(|(_, key)| digit(key)));
+                prop_assert!(quiet >= KEY_GUARD_MS || other.is_some_and(|(_, key)| digit(key)));
             }
             on_deny_card = matches!(&stage.model.overlay, Some(Overlay::Card(v)) if v.opened_to_deny);
             stage.press(code);
@@ -417,7 +417,7 @@ proptest! {
 fn an_amount_typed_for_one_card_does_not_count_for_another() {
     let mut stage = Stage::full(SIZE);
     stage.keys("ja");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("1.5");
     let changed = held(2, 223_000, |card| {
         card.type_amount = true;
@@ -425,10 +425,10 @@ fn an_amount_typed_for_one_card_does_not_count_for_another() {
     });
     let requests = vec![held(1, 754_000, |_card| {}), changed];
     stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     let (call, _) = stage.took("requests").unwrap();
     stage.answer(call, Ok(Answer::Requests { requests }));
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     assert!(approved(&mut stage).is_none() && stage.screen().contains("Type the amount first"));
 }
@@ -447,10 +447,10 @@ fn no_key_of_an_observer_changes_anything() {
                 if !twice {
                     stage.model.overlay = None;
                     stage.keys(if card { "1a" } else { "" });
-                    stage.wait(GUARD_MS);
+                    stage.wait(KEY_GUARD_MS);
                 }
                 stage.take(Message::Key(KeyEvent::new(key.code, modifiers)));
-                stage.wait(if twice { GUARD_MS } else { 1 });
+                stage.wait(if twice { KEY_GUARD_MS } else { 1 });
                 assert!(stage.model.line.is_none(), "{}", key.name);
             }
             for (_id, order) in stage.sent.drain(..) {
@@ -474,10 +474,10 @@ fn question_ignores_an_early_yes_and_pasted_text() {
     let prompt = Prompt::Confirm { lines: Vec::new(), question: "Remove it?".into() };
     stage.frame(ToClient::Prompt { id, prompt });
     stage.keys("yy");
-    stage.wait(GUARD_MS - 1);
+    stage.wait(KEY_GUARD_MS - 1);
     stage.keys("y");
     assert_eq!(answers(&stage), Vec::<String>::new());
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert!(answers(&stage)[0].contains("yes: true"));

@@ -9,7 +9,7 @@ use bursar_core::status::EntryKind;
 use super::looks::{ALL_SIZES, SIZES, assert_screen};
 use super::{Stage, feed, held};
 use crate::console::model::Setup;
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::oneshot::tests::fixtures;
 
@@ -71,21 +71,21 @@ fn requests_at_a_device() {
         let mut emulated =
             staged(Stage::full(size), (PRESS, "confirm on device", true), Some("127.0.0.1:9999"));
         emulated.keys("a");
-        emulated.wait(GUARD_MS);
+        emulated.wait(KEY_GUARD_MS);
         let shown = emulated.screen();
         assert!(shown.contains("EMULATOR") && shown.contains("NOT a Ledger"), "{shown}");
     }
     for size in SIZES {
         let mut stage = stage(size, SWITCH_OFF, "switch off", false);
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         let shown = stage.screen();
         assert!(shown.contains("r asks the Ledger again"), "{shown}");
     }
     for size in ALL_SIZES {
         let mut stage = stage(size, PRESS, "confirm on device", true);
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_screen("device_card", &stage);
     }
 }
@@ -94,12 +94,12 @@ fn requests_at_a_device() {
 fn a_request_at_a_device_can_only_be_denied() {
     let mut stage = stage((80, 24), PRESS, "confirm on device", true);
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     assert!(stage.sent.is_empty(), "{:?}", stage.sent);
     stage.keys("n");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     assert!(
         matches!(stage.sent.as_slice(), [(_id, order)] if order.name() == "deny"),
         "{:?}",
@@ -120,27 +120,27 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
         let mut stage = stage((80, 24), SWITCH_OFF, "switch off", false);
         if card {
             stage.keys("a");
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
         }
         stage.keys("r");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_eq!(retries(&stage), 1, "card {card}: {:?}", stage.sent);
         // While a retry is in flight, `r` does not send another.
         stage.keys("r");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_eq!(retries(&stage), 1, "card {card}: {:?}", stage.sent);
     }
     // `r` has no effect while the Ledger is locked, and for an observer.
     let mut locked = stage((80, 24), LOCKED, "locked", false);
     locked.keys("r");
-    locked.wait(GUARD_MS);
+    locked.wait(KEY_GUARD_MS);
     assert_eq!(retries(&locked), 0, "{:?}", locked.sent);
     let observing = Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24));
     let mut observing = staged(observing, (SWITCH_OFF, "switch off", false), None);
     observing.keys("r");
     observing.keys("a");
     observing.keys("r");
-    observing.wait(GUARD_MS);
+    observing.wait(KEY_GUARD_MS);
     assert_eq!(retries(&observing), 0, "{:?}", observing.sent);
 }
 
@@ -168,7 +168,7 @@ fn an_approved_trade_stays_in_the_list_until_its_device_has_signed() {
     };
     let closed = |stage: &Stage| {
         let row = &stage.model.server.queue[0];
-        row.closed(stage.model.now_ms).map(str::to_owned)
+        row.closed_reason(stage.model.now_ms).map(str::to_owned)
     };
     read(&mut stage, vec![trade("pending", None)]);
     entry(&mut stage, EntryKind::TradeApproved);

@@ -113,7 +113,7 @@ fn hidden_first_steps_are_counted() {
         let last = steps.iter().rposition(|step| screen.contains(&format!("] {}", step.title)));
         let more = steps.len() - 1 - last.unwrap();
         assert_eq!(screen.contains(&format!("{more} more step")), more > 0, "{done}: {screen}");
-        let next = steps.iter().find(|step| !step.done).unwrap();
+        let next = steps.iter().find(|step| !step.is_done).unwrap();
         assert!(screen.contains(&format!("[>] {}", next.title)), "{screen}");
         assert!(screen.contains("engine: inside"), "{screen}");
     }

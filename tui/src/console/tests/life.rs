@@ -9,7 +9,7 @@ use bursar_core::settings::Notices;
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Setup};
 use crate::console::update::Message;
@@ -41,7 +41,7 @@ fn all_topics_are_queried_within_the_limit_of_calls_in_flight() {
 fn decision_in_flight_is_not_reported_as_done_when_the_link_is_lost() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
@@ -137,7 +137,7 @@ fn leaving_asks_only_if_the_console_runs_the_engine() {
     stage.keys("q");
     assert!(stage.screen().contains("3 requests are waiting"));
     assert!(!stage.screen().contains("attached console"), "{}", stage.screen());
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     let (id, _) = stage.took("status").expect("who else is there");
     for (consoles, message) in [(1, "Another attached console"), (2, "2 other attached consoles")] {
         let status = bursar_control::answers::StatusAnswer { consoles, ..fixtures::status() };
@@ -149,7 +149,7 @@ fn leaving_asks_only_if_the_console_runs_the_engine() {
     stage.keys("q");
     stage.keys("y");
     assert_ne!(stage.intents.last().unwrap(), "Quit");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert_eq!(stage.intents.last().unwrap(), "Quit");
@@ -181,7 +181,7 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
     stage.wait(10);
     assert_eq!(rings(&stage), after);
     stage.model.server.notices = Notices::Bell;
-    stage.model.server.queue[0].announced = false;
+    stage.model.server.queue[0].was_announced = false;
     stage.wait(10);
     assert!(rings(&stage)[2].contains("bell: true, notice: None"));
 }

@@ -14,7 +14,7 @@ use crossterm::event::KeyCode;
 use jiff::tz::{Offset, TimeZone};
 
 use super::{Stage, feed};
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::theme::{Palette, Theme};
 use crate::console::update::Message;
@@ -64,7 +64,7 @@ fn cards() {
             if name == "card" {
                 assert_screen("card_guarded", &stage);
             }
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             stage.keys(if name == "card_typed" { "1.5" } else { "" });
             assert_screen(name, &stage);
         }
@@ -77,7 +77,7 @@ fn cards() {
         let mut stage = Stage::full((60, 16));
         stage.keys("ja");
         stage.keys(keys);
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_screen(name, &stage);
     }
 }
@@ -97,7 +97,7 @@ fn the_card_of_a_trade() {
         };
         assert_screen("trade_waiting", &stage);
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_screen("card_trade", &stage);
     }
 }
@@ -124,7 +124,7 @@ fn first_payee_and_low_balance_are_marked_at_every_size() {
         (balance.before, balance.after) = ("0.400000".to_owned(), None);
         for keys in ["", "a"] {
             stage.keys(keys);
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
             if keys.is_empty() && size.1 < 24 {
                 // There is no room for a card next to the queue.
                 continue;
@@ -161,7 +161,7 @@ fn dialogs() {
             question: "Delete it?".into(),
         };
         stage.frame(ToClient::Prompt { id, prompt });
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_screen("question", &stage);
         stage.model.overlay = None;
 
@@ -170,7 +170,7 @@ fn dialogs() {
             name: "report bot".into(),
         };
         stage.frame(ToClient::Prompt { id, prompt });
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.keys("report b");
         assert_screen("type_name", &stage);
         stage.press(KeyCode::Esc);
@@ -180,7 +180,7 @@ fn dialogs() {
             amount: "1.50".into(),
         };
         stage.frame(ToClient::Prompt { id, prompt });
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.keys("1.5");
         assert_screen("type_amount", &stage);
 
@@ -238,7 +238,7 @@ fn small_plain_and_lost() {
     assert_screen("password", &stage);
     let mut stage = Stage::full((60, 16));
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
@@ -276,7 +276,7 @@ fn local_times_name_their_zone() {
         }
         let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, size);
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_screen("local_card", &stage);
         let screen = stage.screen();
         assert!(!screen.contains("00:00Z"), "{screen}");

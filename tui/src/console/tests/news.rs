@@ -7,7 +7,7 @@ use crossterm::event::KeyCode;
 
 use super::{Stage, feed};
 use crate::console::model::PASTE_GAP_MS;
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
@@ -158,7 +158,7 @@ fn balances_follow_the_wallet() {
     look(&mut stage, fixtures::no_wallet());
     stage.sent.clear();
     stage.model.server.balances = None;
-    stage.model.server.failed.insert(Topic::Balances, "There is no wallet yet.".into());
+    stage.model.server.query_failures.insert(Topic::Balances, "There is no wallet yet.".into());
     stage.model.purposes.clear();
     look(&mut stage, fixtures::wallet());
     let (id, _) = stage.took("balances").expect("asked again");
@@ -186,7 +186,7 @@ fn two_keys_freeze_from_anywhere_and_one_does_not() {
 fn freeze_keys_work_right_after_a_yes() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.control('x');
     stage.control('x');

@@ -277,12 +277,12 @@ fn positions_stay_when_balances_fail() {
     let mut stage = with((80, 24), answer());
     let why = "No balance could be read.";
     stage.model.server.balances = None;
-    stage.model.server.failed.insert(Topic::Balances, why.into());
+    stage.model.server.query_failures.insert(Topic::Balances, why.into());
     let screen = stage.screen();
     assert!(screen.contains(why) && screen.contains("1200.000000 USDC"), "{screen}");
     // A reason that applies to both balances and positions is shown once.
     stage.model.server.positions = None;
-    stage.model.server.failed.insert(Topic::Positions, why.into());
+    stage.model.server.query_failures.insert(Topic::Positions, why.into());
     assert_eq!(stage.screen().matches(why).count(), 1, "{}", stage.screen());
 }
 

@@ -5,7 +5,7 @@ use bursar_core::card::Card;
 use crossterm::event::KeyCode;
 
 use super::{Stage, held};
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Setup};
@@ -20,7 +20,7 @@ fn long_card() -> Stage {
     let mut stage = Stage::full(SMALL);
     learn(&mut stage, LONG, "00");
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage
 }
 
@@ -41,7 +41,7 @@ fn learn_also(stage: &mut Stage, network: &str, digest: &str, change: impl Fn(&m
 }
 
 fn yes_is_sent(stage: &mut Stage) -> bool {
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     stage.took("approve").is_some()
@@ -63,7 +63,7 @@ fn long_card_is_approved_only_after_every_needed_row_was_visible() {
     for _ in 0..5 {
         stage.press(KeyCode::PageDown);
     }
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     assert!(!stage.screen().contains("scroll ("), "{}", stage.screen());
     assert!(stage.screen().contains("y approve"), "{}", stage.screen());
     assert!(yes_is_sent(&mut stage));
@@ -82,21 +82,21 @@ fn scroll_keys_move_the_card_and_stop_at_its_ends() {
         (KeyCode::Char('G'), KeyCode::Char('g')),
     ] {
         stage.press(there);
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_ne!(stage.screen(), top, "{there:?}");
         for _ in 0..99 {
             stage.press(there);
         }
         stage.press(back);
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         let near_the_end = stage.screen();
         stage.press(there);
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_ne!(stage.screen(), near_the_end, "{back:?} counts at once");
         for _ in 0..99 {
             stage.press(back);
         }
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert_eq!(stage.screen().lines().nth(3), top.lines().nth(3), "{back:?}");
     }
 }
@@ -146,9 +146,9 @@ fn scroll_key_restarts_the_guard_time() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
         let mut stage = Stage::full(SMALL);
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         stage.keys("j");
-        stage.wait(GUARD_MS - 1);
+        stage.wait(KEY_GUARD_MS - 1);
         stage.keys(key);
         stage.wait(PASTE_GAP_MS);
         assert!(stage.took(order).is_none(), "{key}");
@@ -175,7 +175,7 @@ fn read_only_card_scrolls_too() {
 fn key_hint_does_not_move_the_rows_of_the_card() {
     let mut stage = Stage::full(SMALL);
     stage.keys("ja");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     let rows = |stage: &Stage| stage.screen().lines().take(10).collect::<Vec<_>>().join("\n");
     let before = rows(&stage);
     assert!(stage.screen().contains("scroll (j) to `today`, then y"), "{}", stage.screen());
@@ -183,12 +183,12 @@ fn key_hint_does_not_move_the_rows_of_the_card() {
     stage.wait(PASTE_GAP_MS);
     assert!(stage.screen().contains("not yet: scroll (j) to `today`"), "{}", stage.screen());
     assert_eq!(rows(&stage), before);
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("type digits"), "{}", stage.screen());
     assert_eq!(rows(&stage), before);
     // The rows after `today` need not be visible before an approval.
     stage.press(KeyCode::PageDown);
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     assert!(!stage.screen().contains("scroll ("), "{}", stage.screen());
 }

@@ -8,7 +8,7 @@ use bursar_core::fault::Fault;
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Purpose};
 use crate::console::update::Message;
@@ -46,7 +46,7 @@ fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
 fn constantly_changing_card_can_be_denied() {
     let mut stage = Stage::full((80, 24));
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     let now = stage.now_ms;
     let requests = vec![held(1, 700_000, |card| card.digest = "aa".repeat(32))];
     stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
@@ -139,7 +139,7 @@ fn every_terminal_size_is_drawn_and_absurd_sizes_are_clamped() {
 fn after_a_decision_the_next_request_is_selected() {
     let mut stage = Stage::full((80, 24));
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("n");
     stage.wait(PASTE_GAP_MS);
     let (id, _) = stage.took("deny").unwrap();
@@ -231,11 +231,11 @@ fn card_decided_elsewhere_shows_its_decider_and_time() {
     for (size, wrapped) in [((80, 24), false), ((60, 16), true)] {
         let mut stage = Stage::full(size);
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         // On a small screen the last row that an approval needs is not visible yet.
         if wrapped {
             stage.keys("j");
-            stage.wait(GUARD_MS);
+            stage.wait(KEY_GUARD_MS);
         }
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
@@ -256,7 +256,7 @@ fn locked_wallet_blocks_approvals() {
     let mut stage = Stage::full((80, 24));
     stage.model.server.status.as_mut().unwrap().wallet.locked = true;
     stage.keys("a");
-    stage.wait(GUARD_MS);
+    stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert!(stage.took("approve").is_none() && stage.screen().contains("The wallet is locked"));
@@ -267,13 +267,13 @@ fn locked_wallet_can_be_opened_from_a_card() {
     for size in [(60, 16), (120, 40)] {
         let mut stage = Stage::full(size);
         stage.keys("a");
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         assert!(!stage.screen().contains("u open"), "{}", stage.screen());
         stage.keys("u");
         assert!(stage.took("wallet.open").is_none(), "it is open");
         stage.model.server.status.as_mut().unwrap().wallet.locked = true;
         stage.press(KeyCode::Down);
-        stage.wait(GUARD_MS);
+        stage.wait(KEY_GUARD_MS);
         let screen = stage.screen();
         assert!(
             screen.contains("wallet locked: press u to open it") && !screen.contains("y approve")

@@ -12,7 +12,7 @@ use crossterm::event::{KeyCode, KeyEvent};
 
 use super::run_line;
 use crate::console::keymap::KeyAction;
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::{CardView, Hint, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
 use crate::console::view::visibility;
@@ -21,13 +21,13 @@ use crate::console::view::visibility;
 pub(super) fn see(model: &mut Model) {
     let Some(visible) = visibility::visible_rows(model) else { return };
     if let Some(Overlay::Card(view)) = &mut model.overlay {
-        view.see(visible.width, visible.rows.into_iter());
+        view.record_visible(visible.width, visible.rows.into_iter());
     }
     let is_done = visibility::card_unseen(model).is_none();
     if let Some(Overlay::Card(view)) = &mut model.overlay
         && is_done
     {
-        view.hint.take_if(|hint| *hint == Hint::Unseen);
+        view.hint.take_if(|hint| *hint == Hint::RowsUnseen);
     }
 }
 
@@ -64,7 +64,7 @@ fn scroll(model: &mut Model, action: KeyAction) -> bool {
         _no_move => return false,
     }
     .min(visible.last);
-    view.guard(now_ms);
+    view.guard_keys(now_ms);
     view.hint = None;
     true
 }
@@ -90,13 +90,13 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
         Some(KeyAction::Yes | KeyAction::No) => None,
         Some(KeyAction::Unlock) if locked => None,
         _other if !view.may_be_approved() => Some(Hint::OnlyN),
-        _other if is_digit(key.code) && view.types_amount() => None,
-        _other if view.types_amount() => Some(Hint::OnlyDigits),
+        _other if is_digit(key.code) && view.requires_typed_amount() => None,
+        _other if view.requires_typed_amount() => Some(Hint::OnlyDigits),
         _other => Some(Hint::OnlyY),
     };
     if now_ms < view.deniable_at_ms || too_small {
-        view.guard(now_ms);
-        view.hint = Some(stray.unwrap_or(Hint::Early));
+        view.guard_keys(now_ms);
+        view.hint = Some(stray.unwrap_or(Hint::TooEarly));
         return Vec::new();
     }
     if !may_decide {
@@ -106,20 +106,20 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
     match (action, key.code) {
         (Some(KeyAction::Unlock), _) if locked => return unlock(model),
         (Some(KeyAction::Yes), _) if now_ms < view.armed_at_ms => {
-            view.armed_at_ms = now_ms.saturating_add(GUARD_MS);
-            view.hint = Some(Hint::Early);
+            view.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS);
+            view.hint = Some(Hint::TooEarly);
         }
         (Some(action @ (KeyAction::Yes | KeyAction::No)), _) => {
             model.unconfirmed_key = Some((action, now_ms))
         }
-        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.types_amount() => {
+        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.requires_typed_amount() => {
             view.type_digit(digit);
         }
-        (_, KeyCode::Backspace) if view.types_amount() => {
-            view.typed.pop();
+        (_, KeyCode::Backspace) if view.requires_typed_amount() => {
+            view.typed_amount.pop();
         }
         // The key may have been typed or pasted for something else.
-        _other => view.guard(now_ms),
+        _other => view.guard_keys(now_ms),
     }
     Vec::new()
 }
@@ -149,7 +149,7 @@ pub(super) fn decide(model: &mut Model, action: KeyAction) {
         KeyAction::Yes => approve(model),
         _no => {
             let id = view.id.clone();
-            view.sent = true;
+            view.is_sent = true;
             let order = Order::Deny(Deny { id: id.clone(), reason: Vec::new() });
             model.call(Purpose::Decide { id, approve: false }, order, Asking::Silent);
         }
@@ -177,7 +177,7 @@ fn approve(model: &mut Model) {
         return;
     }
     if unseen {
-        view.hint = Some(Hint::Unseen);
+        view.hint = Some(Hint::RowsUnseen);
         return;
     }
     let confirm = match typed(view) {
@@ -188,7 +188,7 @@ fn approve(model: &mut Model) {
         }
     };
     let id = view.id.clone();
-    view.sent = true;
+    view.is_sent = true;
     view.fault = None;
     let order = Order::Approve(Approve {
         id: id.clone(),
@@ -205,7 +205,7 @@ fn typed(view: &CardView) -> Result<Option<Usd>, String> {
     if !view.card.type_amount {
         return Ok(None);
     }
-    match Usd::parse(view.typed.trim()) {
+    match Usd::parse(view.typed_amount.trim()) {
         // If the card has no price, the engine compares the amount with the price at the approval.
         Ok(typed) if view.card.unpriced || typed == view.card.usd => Ok(Some(typed)),
         Err(_unfinished) if view.card.unpriced => {

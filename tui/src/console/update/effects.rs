@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use crate::console::model::card::GUARD_MS;
+use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::server::Topic;
 use crate::console::model::{Intent, Model};
@@ -11,9 +11,9 @@ use crate::console::model::{Intent, Model};
 pub(super) fn guard(model: &mut Model) {
     let now_ms = model.now_ms;
     match &mut model.overlay {
-        Some(Overlay::Card(card)) => card.guard(now_ms),
+        Some(Overlay::Card(card)) => card.guard_keys(now_ms),
         Some(Overlay::Ask(question)) => question.guard(now_ms),
-        Some(Overlay::Leave { armed_at_ms }) => *armed_at_ms = now_ms.saturating_add(GUARD_MS),
+        Some(Overlay::ConfirmLeave { armed_at_ms }) => *armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS),
         _no_decision => {}
     }
 }
@@ -31,6 +31,6 @@ pub(super) fn leave(model: &mut Model) -> Vec<Intent> {
     }
     // Reloads the number of attached consoles, because the engine does not report its changes.
     model.mark_stale(&[Topic::Status]);
-    model.overlay = Some(Overlay::Leave { armed_at_ms: model.now_ms.saturating_add(GUARD_MS) });
+    model.overlay = Some(Overlay::ConfirmLeave { armed_at_ms: model.now_ms.saturating_add(KEY_GUARD_MS) });
     Vec::new()
 }

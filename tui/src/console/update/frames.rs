@@ -16,12 +16,12 @@ use crate::console::model::overlay::{Overlay, Question, TextView};
 use crate::console::model::rows::short;
 use crate::console::model::server::{Topic, stale_topics};
 use crate::console::model::words::Words;
-use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
+use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_RESTART_MS};
 use crate::link::{Received, Secret};
 use crate::oneshot;
 
 /// Maximum number of characters that are shown of a venue's name, which is quoted.
-const VENUE_NAME: usize = 24;
+const VENUE_NAME_CHARS_MAX: usize = 24;
 
 /// The topics that a command of the operator may have changed.
 const AFTER_LINE: &[Topic] =
@@ -91,7 +91,7 @@ fn note_refused(model: &mut Model, refused: &[String]) {
     if model.focus == Pane::Activity {
         return;
     }
-    model.server.refused = model.server.refused.saturating_add(refused.len());
+    model.server.refused_count = model.server.refused_count.saturating_add(refused.len());
     if model.last_note.as_ref().is_some_and(|note| note.failed) {
         return;
     }
@@ -121,9 +121,9 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
     match reply.result {
         Ok(answer) => {
             if topic == Topic::Requests {
-                model.server.truncated = !reply.warnings.is_empty();
+                model.server.is_truncated = !reply.warnings.is_empty();
             }
-            model.feed_known |= topic == Topic::Feed;
+            model.has_feed |= topic == Topic::Feed;
             let wallet = wallet_of(model);
             note_changed(model, &answer);
             model.server.store(topic, answer, model.now_ms);
@@ -133,7 +133,7 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             }
         }
         Err(fault) => {
-            model.server.failed.insert(topic, with_hint(&fault));
+            model.server.query_failures.insert(topic, with_hint(&fault));
             if topic == Topic::Feed {
                 model.mark_stale(&[Topic::Feed]);
             }
@@ -153,7 +153,7 @@ fn note_changed(model: &mut Model, answer: &Answer) {
         if row.trust != VenueTrust::Changed {
             model.noted_venues.remove(&venue);
         } else if model.noted_venues.insert(venue) {
-            names.push(quoted(&row.name, VENUE_NAME));
+            names.push(quoted(&row.name, VENUE_NAME_CHARS_MAX));
         }
     }
     match names.as_slice() {
@@ -179,11 +179,11 @@ fn page_done(model: &mut Model, result: Result<Answer, Fault>) {
 
 /// Schedules the next watch, because without a watch the console would miss entries.
 fn watch_done(model: &mut Model, result: Result<Answer, Fault>) {
-    model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
+    model.watch_from_ms = model.now_ms.saturating_add(WATCH_RESTART_MS);
     // The feed contains entries of another journal, so it is reloaded.
     if result.is_err_and(|fault| fault.code == Code::BadInput) {
         model.server.feed = Feed::default();
-        model.feed_known = false;
+        model.has_feed = false;
         model.mark_stale(&[Topic::Feed]);
     }
 }
@@ -253,7 +253,7 @@ fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
         Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), with_hint(fault))),
     };
     let mut view = TextView::new(order.replace('.', " "), text);
-    view.copyable = !is_phrase;
+    view.is_copyable = !is_phrase;
     view.checks_words = checks_words && words.is_some();
     view.words = words;
     show_answer(model, view, reply.result.as_ref().err());
@@ -276,7 +276,7 @@ fn is_retryable(model: &Model, id: u64, fault: &Fault) -> bool {
     let Some(Overlay::Ask(question)) = &model.overlay else { return false };
     let typed = matches!(question.prompt, Prompt::TypeName { .. } | Prompt::TypeAmount { .. });
     let slip = fault.code == Code::WrongPassword || (typed && fault.code == Code::Declined);
-    question.call == id && question.sent && slip
+    question.call == id && question.is_sent && slip
 }
 
 fn retry(model: &mut Model, id: u64, order: Order, why: &str) {
@@ -298,7 +298,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
     );
     if result.is_ok() && !waits_for_device {
         let what = if approve { "approved" } else { "denied" };
-        model.server.decided(id, what, model.now_ms);
+        model.server.record_decision(id, what, model.now_ms);
     }
     let (note, fault) = match result {
         Ok(Answer::Decided(done)) => {
@@ -332,9 +332,9 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
             }
             let now_ms = model.now_ms;
             if let Some(Overlay::Card(card)) = model.overlay.as_mut().filter(|_card| shown) {
-                card.sent = false;
+                card.is_sent = false;
                 card.fault = Some(fault.message);
-                card.guard(now_ms);
+                card.guard_keys(now_ms);
             }
         }
     }

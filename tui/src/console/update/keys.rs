@@ -8,12 +8,12 @@ use crate::console::keymap::{Context, KeyAction, action};
 use crate::console::model::balances::holding;
 use crate::console::model::context::context;
 use crate::console::model::line::Line;
-use crate::console::model::opening::Opening;
+use crate::console::model::opening::RowOpening;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
-use crate::console::model::{FREEZE_MS, Intent, Model, PASTE_GAP_MS, Pane};
+use crate::console::model::{FREEZE_WINDOW_MS, Intent, Model, PASTE_GAP_MS, Pane};
 use bursar_control::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
@@ -77,7 +77,7 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
         return Vec::new();
     }
     match model.freeze_at_ms.take().map(|at| model.now_ms.saturating_sub(at)) {
-        Some(..FREEZE_MS) => {
+        Some(..FREEZE_WINDOW_MS) => {
             model.last_note = None;
             run_line::run(model, Order::Freeze);
         }
@@ -139,7 +139,7 @@ fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
                 view.opened_to_deny = true;
             }
         }
-        KeyAction::Zoom => model.zoomed = !model.zoomed,
+        KeyAction::Zoom => model.is_zoomed = !model.is_zoomed,
         KeyAction::Sort => {
             model.server.queue.sort_by_key(|waiting| waiting.deadline_ms);
         }
@@ -151,7 +151,7 @@ fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         KeyAction::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
         KeyAction::Step if setup::try_line(model).is_some() => return copy(model),
         KeyAction::Step => {
-            if let Some(step) = setup::steps(model).into_iter().find(|step| !step.done) {
+            if let Some(step) = setup::steps(model).into_iter().find(|step| !step.is_done) {
                 model.line = Some(Line::of(&step.line));
             }
         }
@@ -196,16 +196,16 @@ fn turn(model: &mut Model, by: usize) {
 fn open(model: &mut Model) {
     model.card_to_reopen = None;
     match model.opening() {
-        Some(Opening::Card(card)) => {
+        Some(RowOpening::Card(card)) => {
             model.select(model.focus, model.selected_row(model.focus));
             model.overlay = Some(Overlay::Card(card));
         }
-        Some(Opening::Line(line)) => {
+        Some(RowOpening::Line(line)) => {
             if let Ok(order) = Order::parse_line(&line) {
                 run_line::run(model, order);
             }
         }
-        Some(Opening::Text(view)) => model.overlay = Some(Overlay::Text(view)),
+        Some(RowOpening::Text(view)) => model.overlay = Some(Overlay::Text(view)),
         None => {}
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
     // On a screen too small to show the question, a yes does not count.
     let action = action.filter(|action| *action != KeyAction::Yes || !model.is_too_small());
     match &mut model.overlay {
-        Some(Overlay::Leave { armed_at_ms }) => match action {
+        Some(Overlay::ConfirmLeave { armed_at_ms }) => match action {
             Some(KeyAction::Yes) if now_ms >= *armed_at_ms => {
                 model.unconfirmed_key = Some((KeyAction::Yes, now_ms))
             }
@@ -24,7 +24,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
             _other => {}
         },
         // The command may wait long for a network, so the operator can close its question.
-        Some(Overlay::Ask(question)) if question.sent => {
+        Some(Overlay::Ask(question)) if question.is_sent => {
             if matches!(action, Some(KeyAction::No | KeyAction::Close)) {
                 model.overlay = None;
                 model.note("It continues. Its result appears here when it is done.");
@@ -36,7 +36,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
             }
             Some(KeyAction::No) => {
                 let id = question.call;
-                question.sent = true;
+                question.is_sent = true;
                 return vec![Intent::Send(ToEngine::Answer { id, yes: false })];
             }
             other => {
@@ -56,9 +56,9 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
 pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     match &mut model.overlay {
-        Some(Overlay::Leave { armed_at_ms }) if now_ms >= *armed_at_ms => vec![Intent::Quit],
+        Some(Overlay::ConfirmLeave { armed_at_ms }) if now_ms >= *armed_at_ms => vec![Intent::Quit],
         Some(Overlay::Ask(question)) if now_ms >= question.armed_at_ms && !too_small => {
-            question.sent = true;
+            question.is_sent = true;
             vec![Intent::Send(ToEngine::Answer { id: question.call, yes: true })]
         }
         _gone => Vec::new(),
@@ -77,7 +77,7 @@ pub(super) fn in_field(
     let Some(Overlay::Ask(question)) = &mut model.overlay else { return Vec::new() };
     // Visible input counts only while the question can be read. After the answer was sent, no input counts.
     let early = !question.is_hidden() && (too_small || now_ms < question.armed_at_ms);
-    if action != Some(KeyAction::Close) && (question.sent || early) {
+    if action != Some(KeyAction::Close) && (question.is_sent || early) {
         return Vec::new();
     }
     match (action, key.code) {
@@ -90,7 +90,7 @@ pub(super) fn in_field(
             let (id, given) = (question.call, give(question));
             match given {
                 Some(secret) => {
-                    question.sent = true;
+                    question.is_sent = true;
                     vec![Intent::SendSecret { id, secret }]
                 }
                 None => Vec::new(),
@@ -139,7 +139,7 @@ fn in_word_check(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -
 pub(super) fn see(model: &mut Model) {
     let Some(visible) = visibility::visible_text(model) else { return };
     if let Some(Overlay::Text(view)) = &mut model.overlay {
-        view.see(view.scroll.min(visible.last), visible.shown, visible.width);
+        view.record_visible(view.scroll.min(visible.last), visible.shown, visible.width);
     }
 }
 
@@ -165,7 +165,7 @@ fn give(question: &mut Question) -> Option<Secret> {
     if !question.is_new_password() {
         return Some(Secret(question.field.take()));
     }
-    match question.first.take() {
+    match question.first_entry.take() {
         None if question.field.text().chars().count() < PASSWORD_CHARS_MIN => {
             question.fault =
                 Some(format!("Too short: use at least {PASSWORD_CHARS_MIN} characters."));
@@ -174,7 +174,7 @@ fn give(question: &mut Question) -> Option<Secret> {
         }
         // The password is requested twice: its input is hidden, so a typing error would lock the operator out.
         None => {
-            question.first = Some(std::mem::take(&mut question.field));
+            question.first_entry = Some(std::mem::take(&mut question.field));
             question.fault = None;
             None
         }
@@ -214,7 +214,7 @@ pub(super) fn reading(model: &mut Model, action: Option<KeyAction>) -> Vec<Inten
 
 fn copy(model: &mut Model) -> Vec<Intent> {
     match &model.overlay {
-        Some(Overlay::Text(view)) if view.copyable => {
+        Some(Overlay::Text(view)) if view.is_copyable => {
             let text = view.text.clone();
             super::effects::copied(model, text, "this text")
         }
@@ -240,7 +240,7 @@ fn close(model: &mut Model) -> Vec<Intent> {
 pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
     model.unconfirmed_key = None;
     match (&mut model.overlay, &mut model.line) {
-        (Some(Overlay::Ask(question)), _) if question.takes_paste() && !question.sent => {
+        (Some(Overlay::Ask(question)), _) if question.takes_paste() && !question.is_sent => {
             text.chars().for_each(|ch| question.field.push(ch));
         }
         (None, Some(line)) => text.chars().for_each(|ch| line.insert(ch)),
@@ -248,7 +248,7 @@ pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
             super::effects::guard(model);
             super::card::pasted(model);
             if let Some(Overlay::Ask(question)) = &mut model.overlay
-                && !question.sent
+                && !question.is_sent
             {
                 question.fault = Some("Pasted text is not taken here: type it.".to_owned());
             }

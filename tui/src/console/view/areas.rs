@@ -36,7 +36,7 @@ impl Areas {
         let three = whole.width >= THREE_COLUMNS_SIZE.0 && whole.height >= THREE_COLUMNS_SIZE.1;
         let one = whole.width < TWO_COLUMNS_WIDTH;
         // If not all panes are shown, tabs with the names of all panes are drawn.
-        let tabs = model.zoomed || !three;
+        let tabs = model.is_zoomed || !three;
         let [header, tab_line, body, bar, bottom] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(u16::from(tabs)),
@@ -54,7 +54,7 @@ impl Areas {
             bar,
             bottom,
         };
-        if model.zoomed {
+        if model.is_zoomed {
             areas.panes.push((model.focus, body));
         } else if three {
             areas.three_columns(model);

@@ -65,7 +65,7 @@ fn rename(keys: &mut [(&'static str, &'static str)], from: &str, to: &'static st
 
 /// Returns whether a key would have an effect; other keys are not offered.
 fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
-    let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
+    let only_look = model.setup.observe || !model.may_decide() || !model.accepts_decision_key();
     if only_look && !action.allowed_for_observer() {
         return false;
     }
@@ -83,7 +83,7 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
         ) => visibility::last_scroll(model) > 0,
         (Context::Words, KeyAction::Check) => visibility::has_seen_words(model),
         (Context::Reading, KeyAction::Copy) => {
-            matches!(&model.overlay, Some(Overlay::Text(TextView { copyable: true, .. })))
+            matches!(&model.overlay, Some(Overlay::Text(TextView { is_copyable: true, .. })))
         }
         _always => true,
     }

@@ -61,8 +61,8 @@ impl Layout {
 }
 
 fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
-    let waiting = model.server.queued(&view.id);
-    let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(model.now_ms));
+    let waiting = model.server.find_queued(&view.id);
+    let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed_reason(model.now_ms));
     let width = usize::from(WIDTH.min(body.width).saturating_sub(4));
     let mut rows = card_rows(view, &model.zone(), width, closed.is_some());
     let fits = |lines: &[(String, Role)]| -> Vec<(String, Role)> {
@@ -87,7 +87,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
 
 fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
     // If not all rows fit, they are drawn in the order of their ranks.
-    let missing = || rows.iter().filter(|row| row.is_needed() && !view.has_seen(width, &row.key));
+    let missing = || rows.iter().filter(|row| row.is_needed() && !view.was_visible(width, &row.key));
     let next = missing().min_by_key(|row| (row.rank, row.key))?;
     let before = rows.iter().filter(|row| (row.rank, row.key) < (next.rank, next.key)).count();
     let above = before < view.scroll;
@@ -160,11 +160,11 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
 }
 
 fn time_note(model: &Model, view: &CardView) -> String {
-    let Some(waiting) = model.server.queued(&view.id) else { return "gone".to_owned() };
+    let Some(waiting) = model.server.find_queued(&view.id) else { return "gone".to_owned() };
     if matches!(model.connection, Connection::Lost(_)) {
         return "old".to_owned();
     }
-    match waiting.closed(model.now_ms) {
+    match waiting.closed_reason(model.now_ms) {
         Some(closed) => closed.to_owned(),
         None => format!("expires in {}", left(waiting.left_ms(model.now_ms))),
     }

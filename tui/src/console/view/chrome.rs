@@ -56,7 +56,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             }
         }
     }
-    let held = model.waiting();
+    let held = model.pending_count();
     if held > 0 {
         pieces.push((format!("{held} WAITING"), Role::Warn));
     }
@@ -105,7 +105,7 @@ fn lost(fault: &Fault) -> String {
 }
 
 pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let (held, refused) = (model.waiting(), model.server.refused);
+    let (held, refused) = (model.pending_count(), model.server.refused_count);
     let count = |pane| match pane {
         Pane::Approvals if held > 0 => format!("({held})"),
         Pane::Activity if refused > 0 => format!("({refused} refused)"),
@@ -175,7 +175,7 @@ pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least:
     }
     let needed = format!("needs {} x {}", least.0, least.1);
     let actual = format!("has {} x {}", area.width, area.height);
-    let held = model.waiting();
+    let held = model.pending_count();
     paint.text(area, 0, 0, "BURSAR", Role::Strong);
     let rows = [needed, actual, format!("{held} waiting"), ": runs a command".to_owned()];
     for (row, text) in rows.iter().enumerate() {

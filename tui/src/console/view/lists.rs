@@ -38,7 +38,7 @@ fn list(
 /// Returns why the last query of a topic failed. Without an engine it returns `None`, because all data is old and
 /// cannot be reloaded.
 pub(super) fn failure<'m>(model: &'m Model, paint: &Paint<'_>, topic: Topic) -> Option<&'m str> {
-    model.server.failed.get(&topic).map(String::as_str).filter(|_why| !paint.old)
+    model.server.query_failures.get(&topic).map(String::as_str).filter(|_why| !paint.old)
 }
 
 /// Returns the note of a pane's title: its number of rows, and whether they are outdated.

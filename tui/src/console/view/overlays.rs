@@ -20,7 +20,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
             (lines, format!("Type the amount to approve it ({amount}):"))
         }
         Prompt::TypeName { lines, name } => (lines, format!("Type its name to continue ({name}):")),
-        Prompt::Secret { what } => (&[], wanted(*what, question.first.is_some()).to_owned()),
+        Prompt::Secret { what } => (&[], wanted(*what, question.first_entry.is_some()).to_owned()),
     };
     let mut rows: Vec<(String, Role)> = lines
         .iter()
@@ -36,7 +36,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     rows.push((ask, Role::Strong));
     let typed = if question.is_yes_or_no() {
         let armed = model.now_ms >= question.armed_at_ms;
-        let keys = if question.sent {
+        let keys = if question.is_sent {
             "asking the engine   esc continue without waiting"
         } else if armed {
             "y yes   n no"
@@ -52,7 +52,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
             (true, false) => "****".to_owned(),
             (false, _) => question.field.text().to_owned(),
         };
-        let shown = if question.sent { "checking".to_owned() } else { shown };
+        let shown = if question.is_sent { "checking".to_owned() } else { shown };
         let row = rows.len();
         rows.push((format!("> {shown}"), Role::Plain));
         let column = if question.is_hidden() { 2 } else { shown.len().saturating_add(2) };
@@ -192,7 +192,7 @@ pub(super) fn text_view_without_frame(view: &TextView, paint: &mut Paint<'_>, ar
 pub(super) fn question_without_frame(question: &Question, paint: &mut Paint<'_>, area: Rect) {
     let Prompt::Secret { what } = &question.prompt else { return };
     let fault = question.fault.clone().unwrap_or_default();
-    let asked = wanted(*what, question.first.is_some());
+    let asked = wanted(*what, question.first_entry.is_some());
     let room = usize::from(area.width);
     let mut row = 0u16;
     for (text, role) in [(fault.as_str(), Role::Alarm), (asked, Role::Strong)] {

@@ -222,7 +222,7 @@ fn cells(count: usize) -> u16 {
 /// Returns the text about all rows, or in place of rows; may be empty.
 fn notice(model: &Model, failed: Option<&str>, rows: usize) -> (String, Role) {
     let server = &model.server;
-    let same = || server.failed.get(&Topic::Balances).map(String::as_str) == failed;
+    let same = || server.query_failures.get(&Topic::Balances).map(String::as_str) == failed;
     match (failed, &server.positions) {
         // The balances show the same reason.
         (Some(_why), _) if same() => (String::new(), Role::Quiet),

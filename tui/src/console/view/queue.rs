@@ -37,8 +37,8 @@ const AGENT_WIDTH_MIN: u16 = 10;
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Approvals;
     let held = model.server.pending(model.now_ms).count();
-    let failed = model.server.failed.contains_key(&Topic::Requests) && !paint.old;
-    let note = match (held, failed, model.server.truncated) {
+    let failed = model.server.query_failures.contains_key(&Topic::Requests) && !paint.old;
+    let note = match (held, failed, model.server.is_truncated) {
         (0, false, _) => String::new(),
         (held, true, _) => format!("{held} waiting, old !  press r"),
         (held, false, true) => format!("{held} waiting, and more not shown"),
@@ -100,7 +100,7 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
     if !status.server.running {
         lines.push(("The agent server is off: `:server start`.".to_owned(), Role::Warn));
     }
-    if let Some(why) = model.server.failed.get(&Topic::Requests) {
+    if let Some(why) = model.server.query_failures.get(&Topic::Requests) {
         lines
             .push((format!("Waiting requests are not known: {why} Press r to retry."), Role::Warn));
     }
@@ -121,11 +121,11 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
     paint.table(inside, &columns, rows, |index| {
         let Some(waiting) = model.server.queue.get(index) else { return Vec::new() };
         let request = &waiting.request;
-        let (time, role) = match old && waiting.closed(model.now_ms).is_none() {
+        let (time, role) = match old && waiting.closed_reason(model.now_ms).is_none() {
             true => ("not known".to_owned(), Role::Quiet),
             false => time(waiting, model.now_ms),
         };
-        let is_closed = waiting.closed(model.now_ms).is_some();
+        let is_closed = waiting.closed_reason(model.now_ms).is_some();
         let plain = if is_closed { Role::Quiet } else { Role::Plain };
         let card = request.card.as_ref();
         let agent = card.map_or(request.agent_id.as_str(), |card| card.agent_name.as_str());
@@ -173,7 +173,7 @@ fn subject_of_lane(request: &RequestAnswer) -> (String, String) {
 
 /// Formats the time left, with a sign in addition to the colour.
 fn time(waiting: &QueuedRequest, now_ms: u64) -> (String, Role) {
-    if let Some(closed) = waiting.closed(now_ms) {
+    if let Some(closed) = waiting.closed_reason(now_ms) {
         return (closed.to_owned(), Role::Quiet);
     }
     let ms = waiting.left_ms(now_ms);
@@ -196,7 +196,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     let room = usize::from(area.width.saturating_sub(4));
     let height = usize::from(area.height.saturating_sub(2));
-    let closed = waiting.and_then(|waiting| waiting.closed(model.now_ms));
+    let closed = waiting.and_then(|waiting| waiting.closed_reason(model.now_ms));
     let (rows, is_whole) = fitting(card, &model.zone(), (room, height), closed.is_some());
     let note = match is_whole || paint.old {
         true => card.policy.as_str().to_owned(),

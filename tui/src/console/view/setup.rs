@@ -9,18 +9,18 @@ use crate::console::theme::Role;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let steps = steps(model);
-    let done = steps.iter().filter(|step| step.done).count();
+    let done = steps.iter().filter(|step| step.is_done).count();
     let note = format!("{done} of {} done", steps.len());
     let inside = paint.pane(area, model.focus == Pane::Approvals, "1 First steps", &note);
     let room = usize::from(inside.width.saturating_sub(6));
-    let next = steps.iter().position(|step| !step.done);
+    let next = steps.iter().position(|step| !step.is_done);
     let in_a_shell = try_line(model).is_some();
     let mut rows: Vec<(u16, String, Role)> = Vec::new();
     let mut here = 0usize;
     // The rows at which the steps begin.
     let mut begins = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        let Step { done, title, line, about } = step;
+        let Step { is_done: done, title, line, about } = step;
         let (mark, role) = match (*done, next == Some(index)) {
             (true, _) => ("x", Role::Quiet),
             (false, true) => (">", Role::Strong),

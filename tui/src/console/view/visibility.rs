@@ -42,7 +42,7 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
     let (Some(visible), Some(Overlay::Text(view))) = (visible_text(model), &model.overlay) else {
         return true;
     };
-    view.has_seen(visible.words, visible.width)
+    view.were_visible(visible.words, visible.width)
 }
 
 /// Returns where the unseen rows are that an approval of the open card needs.

@@ -27,7 +27,7 @@ impl MutatedRules for RefusingRules {
 
 #[tokio::test]
 async fn a_refusal_is_an_answer_only_if_it_was_judged_and_the_caller_wants_it() {
-    let rules = Rules::mutated(Arc::new(RefusingRules));
+    let rules = Rules::with_mutated_rules(Arc::new(RefusingRules));
     let store = Box::new(MemoryStore::default());
     let core = Core::open(store, &Edition::full(), Arc::default(), rules).unwrap();
     let (core, running) = Handle::new(core, Arc::new(SystemClock::new().unwrap()));

@@ -105,7 +105,7 @@ pub(crate) async fn admit(
             ),
         });
     }
-    Ok((warnings, admitted.noted))
+    Ok((warnings, admitted.noted_entry))
 }
 
 /// Signs authorized requests that have no signature yet, in the background. Does nothing in maintenance mode.

@@ -44,14 +44,14 @@ impl Contents {
     /// maximum size of a file.
     pub(super) fn encode(&self) -> Option<Zeroizing<Vec<u8>>> {
         let mut out = Zeroizing::new(Vec::with_capacity(self.encoded_len()));
-        out.extend(count(self.seeds.len())?);
+        out.extend(encode_count(self.seeds.len())?);
         for (id, seed) in &self.seeds {
             let entropy = seed.expose_entropy();
             out.extend(id.0.to_be_bytes());
             out.push(u8::try_from(entropy.len()).ok()?);
             out.extend_from_slice(entropy);
         }
-        out.extend(count(self.agents.len())?);
+        out.extend(encode_count(self.agents.len())?);
         for (id, secret) in &self.agents {
             out.extend_from_slice(id.as_str().as_bytes());
             out.extend_from_slice(secret.expose_secret());
@@ -61,7 +61,7 @@ impl Contents {
             out.extend(note.seq.to_be_bytes());
             out.extend_from_slice(&note.head);
         }
-        out.extend(count(self.retired_seal_keys.len())?);
+        out.extend(encode_count(self.retired_seal_keys.len())?);
         for key in &self.retired_seal_keys {
             out.extend_from_slice(key.expose_secret());
         }
@@ -82,7 +82,7 @@ impl Contents {
         }
         for _ in 0..rest.count()? {
             let id = std::str::from_utf8(rest.array::<6>()?).ok()?.parse().ok()?;
-            if contents.agents.insert(id, boxed(rest.array()?)).is_some() {
+            if contents.agents.insert(id, box_secret(rest.array()?)).is_some() {
                 return None;
             }
         }
@@ -95,7 +95,7 @@ impl Contents {
             _ => return None,
         };
         for _ in 0..rest.count()? {
-            contents.retired_seal_keys.push(boxed(rest.array()?));
+            contents.retired_seal_keys.push(box_secret(rest.array()?));
         }
         rest.0.is_empty().then_some(contents)
     }
@@ -120,11 +120,11 @@ impl fmt::Debug for Contents {
 
 /// Copies a secret directly into its own heap allocation: a growing map moves its values, but not the contents of
 /// boxes.
-pub fn boxed(secret: &[u8; 32]) -> SecretBox<[u8; 32]> {
+pub fn box_secret(secret: &[u8; 32]) -> SecretBox<[u8; 32]> {
     SecretBox::init_with_mut(|kept: &mut [u8; 32]| kept.copy_from_slice(secret))
 }
 
-fn count(entries: usize) -> Option<[u8; 4]> {
+fn encode_count(entries: usize) -> Option<[u8; 4]> {
     u32::try_from(entries).ok().map(u32::to_be_bytes)
 }
 
@@ -171,9 +171,9 @@ mod tests {
                     .into_iter()
                     .map(|(id, entropy)| (SeedId(id), Seed::from_entropy(&entropy).unwrap()))
                     .collect(),
-                agents: agents.into_iter().map(|(id, key)| (id, boxed(&key))).collect(),
+                agents: agents.into_iter().map(|(id, key)| (id, box_secret(&key))).collect(),
                 note: note.map(|(seq, head)| JournalNote { seq, head }),
-                retired_seal_keys: retired.iter().map(boxed).collect(),
+                retired_seal_keys: retired.iter().map(box_secret).collect(),
             })
     }
 
@@ -206,7 +206,7 @@ mod tests {
     fn a_duplicate_id_in_wallet_contents_is_rejected() {
         let mut contents = Contents::default();
         let id: AgentId = "ABC123".parse().unwrap();
-        contents.agents.insert(id, boxed(&[5; 32]));
+        contents.agents.insert(id, box_secret(&[5; 32]));
         let once = contents.encode().unwrap();
         let agent = &once[8..8 + 38];
         let twice = [&[0, 0, 0, 0, 0, 0, 0, 2][..], agent, agent, &[0, 0, 0, 0, 0]].concat();

@@ -34,7 +34,7 @@ pub(super) fn create_folder(folder: &Path) -> Result<bool, WalletFileError> {
 pub(super) fn check_folder(folder: &Path) -> Result<bool, WalletFileError> {
     match fs::symlink_metadata(folder) {
         Ok(found) if found.is_dir() => {
-            closed(folder, found.permissions().mode(), FOLDER_MODE).map(|()| true)
+            check_mode(folder, found.permissions().mode(), FOLDER_MODE).map(|()| true)
         }
         Ok(_other) => {
             let source = io::ErrorKind::NotADirectory.into();
@@ -81,7 +81,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, WalletFileError> {
             "it is not a regular file",
         )));
     }
-    closed(path, found.permissions().mode(), FILE_MODE)?;
+    check_mode(path, found.permissions().mode(), FILE_MODE)?;
     let mut text = Vec::new();
     let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     file.take(limit).read_to_end(&mut text).map_err(WalletFileError::io(path, "read"))?;
@@ -91,7 +91,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, WalletFileError> {
     Ok(text)
 }
 
-fn closed(path: &Path, mode: u32, wanted: u32) -> Result<(), WalletFileError> {
+fn check_mode(path: &Path, mode: u32, wanted: u32) -> Result<(), WalletFileError> {
     let mode = mode & 0o7777;
     if mode & 0o077 == 0 {
         Ok(())

@@ -46,7 +46,7 @@ pub(super) enum Unreadable {
 }
 
 impl Unreadable {
-    pub(super) fn of(self, file: &Path) -> WalletFileError {
+    pub(super) fn into_error(self, file: &Path) -> WalletFileError {
         match self {
             Self::Damaged(reason) => WalletFileError::damaged(file, reason),
             Self::Version(version) => {
@@ -65,16 +65,16 @@ pub(super) fn key_context(
     salt: &[u8; SALT_BYTES],
 ) -> Vec<u8> {
     let mut context = Vec::new();
-    put(&mut context, b"wrapped key");
-    put(&mut context, FORMAT.as_bytes());
+    put_field(&mut context, b"wrapped key");
+    put_field(&mut context, FORMAT.as_bytes());
     context.extend(VERSION.to_be_bytes());
-    put(&mut context, wallet_id);
-    put(&mut context, name.as_bytes());
-    put(&mut context, ALGORITHM.as_bytes());
+    put_field(&mut context, wallet_id);
+    put_field(&mut context, name.as_bytes());
+    put_field(&mut context, ALGORITHM.as_bytes());
     for number in [kdf.memory_kib, kdf.iterations, kdf.parallelism] {
         context.extend(number.to_be_bytes());
     }
-    put(&mut context, salt);
+    put_field(&mut context, salt);
     context
 }
 
@@ -82,16 +82,16 @@ pub(super) fn key_context(
 /// generation. Parts of two saves cannot be combined, and the generation cannot be edited.
 pub(super) fn payload_context(lock: &Lock, generation: u64) -> Vec<u8> {
     let mut context = Vec::new();
-    put(&mut context, b"payload");
-    put(&mut context, &lock.context());
+    put_field(&mut context, b"payload");
+    put_field(&mut context, &lock.context());
     context.extend(generation.to_be_bytes());
-    put(&mut context, lock.wrapped_key.nonce());
-    put(&mut context, lock.wrapped_key.ciphertext());
+    put_field(&mut context, lock.wrapped_key.nonce());
+    put_field(&mut context, lock.wrapped_key.ciphertext());
     context
 }
 
 /// Writes the length first, so that no two lists of fields encode to the same bytes.
-fn put(out: &mut Vec<u8>, field: &[u8]) {
+fn put_field(out: &mut Vec<u8>, field: &[u8]) {
     out.extend(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
     out.extend_from_slice(field);
 }
@@ -128,7 +128,7 @@ impl WalletText {
 
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
         // Format and version come first: a later version may have other fields.
-        let kind: Kind = serde_json::from_slice(bytes)
+        let kind: FormatHeader = serde_json::from_slice(bytes)
             .map_err(|_syntax| Unreadable::Damaged("it is not a wallet file"))?;
         if kind.format != FORMAT {
             return Err(Unreadable::Damaged("it is not a wallet file"));
@@ -148,7 +148,7 @@ impl WalletText {
 
 /// The fields that every version has.
 #[derive(Deserialize)]
-struct Kind {
+struct FormatHeader {
     format: String,
     version: u64,
 }

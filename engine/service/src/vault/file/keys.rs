@@ -16,9 +16,9 @@ use crate::vault::kdf::{KdfBounds, KdfParams, SALT_BYTES, derive_key};
 use crate::vault::sealed::{self, SealError};
 
 /// The context of the key that seals the journal.
-const JOURNAL_SEAL: &[u8] = b"bursar journal seal v1";
+const JOURNAL_SEAL_CONTEXT: &[u8] = b"bursar journal seal v1";
 /// The context of a backup's key, before its salt.
-const BACKUP: &[u8] = b"bursar backup v1";
+const BACKUP_CONTEXT: &[u8] = b"bursar backup v1";
 
 /// Stack bytes to wipe: HMAC keeps its state there. Covers debug builds too.
 const STACK_BYTES: usize = 8 * 1024;
@@ -80,18 +80,18 @@ impl Keys {
     }
 
     /// Compares two master keys in constant time.
-    pub(super) fn same_key(&self, other: &Self) -> bool {
+    pub(super) fn is_same_key(&self, other: &Self) -> bool {
         self.master.expose_secret().ct_eq(other.master.expose_secret()).into()
     }
 
     /// Returns the subkey for the journal's seals. This key cannot open the wallet.
     pub(super) fn seal_key(&self) -> Zeroizing<[u8; 32]> {
-        self.subkey(&[JOURNAL_SEAL])
+        self.subkey(&[JOURNAL_SEAL_CONTEXT])
     }
 
     /// Returns the subkey for the backup that has this salt.
     pub(super) fn backup_key(&self, salt: &[u8; 32]) -> Zeroizing<[u8; 32]> {
-        self.subkey(&[BACKUP, salt])
+        self.subkey(&[BACKUP_CONTEXT, salt])
     }
 
     fn subkey(&self, context: &[&[u8]]) -> Zeroizing<[u8; 32]> {
@@ -129,7 +129,7 @@ impl Keys {
             .map_err(|source| WalletFileError::not_sealed(file, source))?;
         let text = WalletText { lock: self.lock.clone(), generation, payload };
 
-        let read = WalletText::parse(&text.render()).map_err(|why| why.of(file))?;
+        let read = WalletText::parse(&text.render()).map_err(|why| why.into_error(file))?;
         let opened = self.open_payload(&read).ok();
         if opened.is_none_or(|opened| !bool::from(opened.as_slice().ct_eq(plaintext.as_slice()))) {
             return Err(WalletFileError::not_sealed(file, SealError::NotAuthentic));

@@ -8,7 +8,7 @@ use bursar_core::ids::{AgentId, SeedId};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-use super::contents::{AgentSecret, Contents, JournalNote, SeedIdTaken, boxed};
+use super::contents::{AgentSecret, Contents, JournalNote, SeedIdTaken, box_secret};
 use super::disk::MAX_FILE_BYTES;
 use super::error::WalletFileError;
 use super::format::WalletText;
@@ -29,7 +29,7 @@ pub struct OpenWallet {
     generation: u64,
     /// The bytes of the last good save. The next save writes them as the previous copy. The current file is not
     /// copied: if the wallet was opened from the previous copy, the current file may be damaged.
-    saved: Vec<u8>,
+    saved_bytes: Vec<u8>,
 }
 
 impl OpenWallet {
@@ -47,7 +47,7 @@ impl OpenWallet {
         let contents = Contents::default();
         let saved = keys.seal(&file, 1, &contents)?.render();
         copies.put_current(&saved)?;
-        Ok(Self { copies, bounds, keys, contents, generation: 1, saved })
+        Ok(Self { copies, bounds, keys, contents, generation: 1, saved_bytes: saved })
     }
 
     pub(super) fn of(
@@ -57,7 +57,7 @@ impl OpenWallet {
         contents: Contents,
         text: &WalletText,
     ) -> Self {
-        Self { copies, bounds, keys, contents, generation: text.generation, saved: text.render() }
+        Self { copies, bounds, keys, contents, generation: text.generation, saved_bytes: text.render() }
     }
 
     /// Returns the name that the wallet was created with.
@@ -99,7 +99,7 @@ impl OpenWallet {
 
     /// Sets the shared secret of an agent, and replaces an earlier one.
     pub fn set_agent_secret(&mut self, id: AgentId, secret: &[u8; 32]) {
-        self.contents.agents.insert(id, boxed(secret));
+        self.contents.agents.insert(id, box_secret(secret));
     }
 
     /// Removes the secret of an agent, and returns whether there was one.
@@ -138,7 +138,7 @@ impl OpenWallet {
 
     /// Returns the bytes of the last good save, and the key of a backup that contains them.
     pub fn for_backup(&self, salt: &[u8; 32]) -> (Vec<u8>, Zeroizing<[u8; 32]>) {
-        (self.saved.clone(), self.keys.backup_key(salt))
+        (self.saved_bytes.clone(), self.keys.backup_key(salt))
     }
 
     /// Returns the agents with their secrets.
@@ -171,7 +171,7 @@ impl OpenWallet {
     pub fn verify_password(&self, password: &SecretString) -> Result<(), WalletFileError> {
         let file = self.copies.current();
         let again = Keys::unlock(&file, self.keys.lock(), password, &self.bounds)?;
-        if again.same_key(&self.keys) {
+        if again.is_same_key(&self.keys) {
             Ok(())
         } else {
             Err(WalletFileError::WrongPassword { file })
@@ -185,8 +185,8 @@ impl OpenWallet {
     pub fn save(&mut self) -> Result<(), WalletFileError> {
         self.begin_generation();
         let text = self.seal_under(&self.keys)?;
-        self.copies.put_both(&text, &self.saved)?;
-        self.saved = text;
+        self.copies.put_both(&text, &self.saved_bytes)?;
+        self.saved_bytes = text;
         Ok(())
     }
 
@@ -207,19 +207,19 @@ impl OpenWallet {
         // Create a new master key too: an attacker with the old password and an old copy has the old key.
         let owner = WalletIdentity { wallet_id: lock.wallet_id, name: lock.name.clone() };
         let keys = Keys::make(&file, owner, new, kdf, &self.bounds)?;
-        self.contents.retired_seal_keys.push(boxed(&self.keys.seal_key()));
+        self.contents.retired_seal_keys.push(box_secret(&self.keys.seal_key()));
         self.begin_generation();
         let changed = self.seal_under(&keys).and_then(|text| {
             // Writes both copies, so that the old password also opens the wallet until the change is complete.
-            self.copies.put_both(&text, &self.saved)?;
-            self.copies.sweep()?;
+            self.copies.put_both(&text, &self.saved_bytes)?;
+            self.copies.remove_temporaries()?;
             self.copies.remove_previous()?;
             Ok(text)
         });
         match changed {
             Ok(text) => {
                 self.keys = keys;
-                self.saved = text;
+                self.saved_bytes = text;
                 Ok(())
             }
             Err(failure) => {

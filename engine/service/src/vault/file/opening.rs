@@ -38,7 +38,7 @@ impl Fallback {
     /// Returns the reason to try the previous save, if the failure allows it. Only a missing, damaged or
     /// differently locked current save is passed over. A later version or a refused key derivation is not: the
     /// next save would overwrite it with the older copy.
-    fn after(failure: &WalletFileError) -> Option<Self> {
+    fn after_failure(failure: &WalletFileError) -> Option<Self> {
         match failure {
             WalletFileError::NotFound { .. } => Some(Self::CurrentMissing),
             WalletFileError::Damaged { reason, .. } => Some(Self::CurrentDamaged { reason }),
@@ -113,7 +113,7 @@ impl OpenAttempt {
             }
             Err(failure) => failure,
         };
-        let Some(why) = Fallback::after(&failure) else {
+        let Some(why) = Fallback::after_failure(&failure) else {
             return Err(failure);
         };
         // Unless a password change was interrupted, both copies have the same lock. The password has just failed on
@@ -125,14 +125,14 @@ impl OpenAttempt {
         }
         match previous.and_then(|text| unlock(copies.previous(), text)) {
             Ok(wallet) => Ok((wallet, OpenedFrom::Previous { why })),
-            Err(second) => Err(verdict(failure, tried.is_some(), second)),
+            Err(second) => Err(error_to_report(failure, tried.is_some(), second)),
         }
     }
 }
 
 /// Chooses the error to report if neither copy opens. `was_tried` means that the current save could be parsed, so
 /// that the password was tried on its lock.
-fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -> WalletFileError {
+fn error_to_report(failure: WalletFileError, was_tried: bool, second: WalletFileError) -> WalletFileError {
     let nothing_there = matches!(second, WalletFileError::NotFound { .. });
     let locked = matches!(second, WalletFileError::WrongPassword { .. });
     match failure {
@@ -149,7 +149,7 @@ pub(super) fn load(
     file: &Path,
     bounds: &KdfBounds,
 ) -> Result<WalletText, WalletFileError> {
-    let text = WalletText::parse(&disk::read(file)?).map_err(|why| why.of(file))?;
+    let text = WalletText::parse(&disk::read(file)?).map_err(|why| why.into_error(file))?;
     bounds.check(&text.lock.kdf).map_err(|source| WalletFileError::of_kdf(file, source))?;
     if text.lock.name != copies.name() {
         return Err(WalletFileError::damaged(
@@ -165,7 +165,7 @@ pub(super) fn load(
 /// become read-only must not keep the operator from the seeds. The next save overwrites that copy, and a change
 /// of the password sweeps again and reports errors.
 fn tidy_up(copies: &WalletCopies, current: Option<(Lock, u64)>, previous: Option<WalletText>) {
-    drop(copies.sweep());
+    drop(copies.remove_temporaries());
     if let (Some((lock, generation)), Some(previous)) = (current, previous) {
         // An older previous save under another lock is left over from a password change that stopped half-way. If the
         // operator put a backup in place of the current save, the previous save is newer, and stays.

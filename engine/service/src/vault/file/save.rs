@@ -16,9 +16,9 @@ use super::disk;
 use super::error::WalletFileError;
 use crate::ports::Failpoints;
 
-const CURRENT: &str = ".wallet";
-const PREVIOUS: &str = ".wallet.previous";
-const TEMPORARY: &str = ".tmp";
+const CURRENT_SUFFIX: &str = ".wallet";
+const PREVIOUS_SUFFIX: &str = ".wallet.previous";
+const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// The copies of one wallet on disk: the current and the previous save.
 #[derive(Debug, Clone)]
@@ -64,21 +64,21 @@ impl WalletCopies {
     }
 
     pub(super) fn current(&self) -> PathBuf {
-        self.folder.join(format!("{}{CURRENT}", self.name))
+        self.folder.join(format!("{}{CURRENT_SUFFIX}", self.name))
     }
 
     pub(super) fn previous(&self) -> PathBuf {
-        self.folder.join(format!("{}{PREVIOUS}", self.name))
+        self.folder.join(format!("{}{PREVIOUS_SUFFIX}", self.name))
     }
 
     /// Creates the wallets' folder if it is missing.
     pub(super) fn make_folder(&self) -> Result<(), WalletFileError> {
         let folder = &self.folder;
-        self.hit("vault.folder_creating", folder)?;
+        self.hit_failpoint("vault.folder_creating", folder)?;
         if !disk::create_folder(folder)? {
             return self.check_folder();
         }
-        self.hit("vault.folder_created", folder)?;
+        self.hit_failpoint("vault.folder_created", folder)?;
         folder.parent().map_or(Ok(()), disk::sync_folder)
     }
 
@@ -108,24 +108,24 @@ impl WalletCopies {
     fn put_previous(&self, text: &[u8]) -> Result<(), WalletFileError> {
         let temporary = self.write_temporary(text, &PREVIOUS_POINTS)?;
         temporary.replace(&self.previous())?;
-        self.hit("vault.previous_renamed", &self.previous())?;
+        self.hit_failpoint("vault.previous_renamed", &self.previous())?;
         disk::sync_folder(&self.folder)?;
-        self.hit("vault.previous_dir_synced", &self.previous())
+        self.hit_failpoint("vault.previous_dir_synced", &self.previous())
     }
 
-    fn make_current(&self, temporary: Temporary) -> Result<(), WalletFileError> {
+    fn make_current(&self, temporary: TemporaryFile) -> Result<(), WalletFileError> {
         temporary.replace(&self.current())?;
-        self.hit("vault.renamed", &self.current())?;
+        self.hit_failpoint("vault.renamed", &self.current())?;
         disk::sync_folder(&self.folder)?;
-        self.hit("vault.dir_synced", &self.current())
+        self.hit_failpoint("vault.dir_synced", &self.current())
     }
 
     pub(super) fn remove_previous(&self) -> Result<(), WalletFileError> {
-        self.hit("vault.previous_removing", &self.previous())?;
+        self.hit_failpoint("vault.previous_removing", &self.previous())?;
         disk::remove(&self.previous())?;
-        self.hit("vault.previous_removed", &self.previous())?;
+        self.hit_failpoint("vault.previous_removed", &self.previous())?;
         disk::sync_folder(&self.folder)?;
-        self.hit("vault.removal_synced", &self.previous())
+        self.hit_failpoint("vault.removal_synced", &self.previous())
     }
 
     /// Removes every copy, the current one last: until then the wallet is complete.
@@ -133,21 +133,21 @@ impl WalletCopies {
         if !self.current().exists() && !self.previous().exists() {
             return Err(WalletFileError::NotFound { file: self.current() });
         }
-        self.sweep()?;
+        self.remove_temporaries()?;
         self.remove_previous()?;
-        self.hit("vault.current_removing", &self.current())?;
+        self.hit_failpoint("vault.current_removing", &self.current())?;
         disk::remove(&self.current())?;
-        self.hit("vault.current_removed", &self.current())?;
+        self.hit_failpoint("vault.current_removed", &self.current())?;
         disk::sync_folder(&self.folder)?;
-        self.hit("vault.deletion_synced", &self.current())
+        self.hit_failpoint("vault.deletion_synced", &self.current())
     }
 
     /// Removes temporary files that a crash left behind. They are never read.
-    pub(super) fn sweep(&self) -> Result<(), WalletFileError> {
+    pub(super) fn remove_temporaries(&self) -> Result<(), WalletFileError> {
         for file in disk::files_in(&self.folder)? {
             if is_temporary(&file) {
                 let path = self.folder.join(file);
-                self.hit("vault.sweeping", &path)?;
+                self.hit_failpoint("vault.sweeping", &path)?;
                 disk::remove(&path)?;
             }
         }
@@ -158,36 +158,36 @@ impl WalletCopies {
         &self,
         text: &[u8],
         points: &WriteFailpoints,
-    ) -> Result<Temporary, WalletFileError> {
+    ) -> Result<TemporaryFile, WalletFileError> {
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|system| {
             WalletFileError::io(&self.folder, "choose a file name in")(system.into())
         })?;
-        let file = format!(".{}{CURRENT}.{}{TEMPORARY}", self.name, hex::encode(random));
+        let file = format!(".{}{CURRENT_SUFFIX}.{}{TEMPORARY_SUFFIX}", self.name, hex::encode(random));
         let path = self.folder.join(file);
-        self.hit(points.creating, &path)?;
+        self.hit_failpoint(points.creating, &path)?;
         let mut opened = disk::create_file(&path).map_err(WalletFileError::io(&path, "create"))?;
-        let temporary = Temporary { path, renamed: false };
+        let temporary = TemporaryFile { path, renamed: false };
         let path = &temporary.path;
         opened.write_all(text).map_err(WalletFileError::io(path, "write"))?;
-        self.hit(points.written, path)?;
+        self.hit_failpoint(points.written, path)?;
         opened.sync_all().map_err(WalletFileError::io(path, "flush"))?;
-        self.hit(points.synced, path)?;
+        self.hit_failpoint(points.synced, path)?;
         Ok(temporary)
     }
 
-    fn hit(&self, point: &'static str, file: &Path) -> Result<(), WalletFileError> {
+    fn hit_failpoint(&self, point: &'static str, file: &Path) -> Result<(), WalletFileError> {
         self.failpoints.hit(point).map_err(WalletFileError::io(file, "continue with"))
     }
 }
 
 /// A temporary file. It is removed on drop unless it was renamed into place.
-struct Temporary {
+struct TemporaryFile {
     path: PathBuf,
     renamed: bool,
 }
 
-impl Temporary {
+impl TemporaryFile {
     fn replace(mut self, target: &Path) -> Result<(), WalletFileError> {
         fs::rename(&self.path, target).map_err(WalletFileError::io(target, "replace"))?;
         self.renamed = true;
@@ -195,7 +195,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.renamed {
             // The save has already failed; a file that remains is swept later.
@@ -207,10 +207,10 @@ impl Drop for Temporary {
 /// Whether `file` is `.<name>.wallet.<32 hex digits>.tmp`, for any wallet. The folder has one writer, so such a
 /// file is left over.
 fn is_temporary(file: &str) -> bool {
-    let stem = file.strip_prefix('.').and_then(|rest| rest.strip_suffix(TEMPORARY));
+    let stem = file.strip_prefix('.').and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX));
     stem.and_then(|rest| rest.rsplit_once('.')).is_some_and(|(owner, random)| {
         let random_name = random.len() == 32 && random.bytes().all(|b| b.is_ascii_hexdigit());
-        owner.ends_with(CURRENT) && random_name
+        owner.ends_with(CURRENT_SUFFIX) && random_name
     })
 }
 
@@ -240,7 +240,7 @@ fn is_device(text: &str) -> bool {
 
 /// Returns the wallet to which a file of the folder belongs, as current or previous copy.
 pub(super) fn wallet_of(file: &str) -> Option<Name> {
-    let stem = file.strip_suffix(PREVIOUS).or_else(|| file.strip_suffix(CURRENT))?;
+    let stem = file.strip_suffix(PREVIOUS_SUFFIX).or_else(|| file.strip_suffix(CURRENT_SUFFIX))?;
     stem.parse().ok().filter(is_file_name)
 }
 

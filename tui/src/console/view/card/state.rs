@@ -7,7 +7,7 @@ use crate::console::theme::Role;
 
 /// Returns the origin and time of the decision, if the engine reported them.
 fn end_origin(model: &Model, view: &CardView) -> Option<String> {
-    let end = model.server.queued(&view.id)?.end.as_ref()?;
+    let end = model.server.find_queued(&view.id)?.end.as_ref()?;
     end.origin.as_ref().map(|origin| origin.text(&model.zone()))
 }
 
@@ -31,7 +31,7 @@ pub(super) fn lines(
         lines.push(("esc closes".to_owned(), Role::Strong));
         return lines;
     }
-    if view.changed {
+    if view.has_changed {
         lines.push(("The card changed while it was open: read it again.".to_owned(), Role::Warn));
     }
     if let Some(fault) = &view.fault {
@@ -41,24 +41,24 @@ pub(super) fn lines(
         let role = if device.is_prompting { Role::Strong } else { Role::Warn };
         lines.push((device.state.clone(), role));
     }
-    if view.types_amount() && !model.setup.observe {
+    if view.requires_typed_amount() && !model.setup.observe {
         let what = if view.card.unpriced {
             "Type the dollars that it may cost".to_owned()
         } else {
             format!("Type the amount to approve it ({})", view.card.usd)
         };
-        lines.push((format!("{what}: [{:<12}]", view.typed), Role::Strong));
+        lines.push((format!("{what}: [{:<12}]", view.typed_amount), Role::Strong));
     }
     let keys = if model.setup.observe {
         "observing only: no decisions   esc closes".to_owned()
     } else if model.connection != Connection::Up {
         "no engine is connected: no decisions   esc closes".to_owned()
-    } else if view.sent {
+    } else if view.is_sent {
         "sent, waiting for the engine …".to_owned()
     } else if let Some(hint) = view.hint {
         // The hint replaces the line of keys, because an additional line would move the rows of the card.
         let why = match (hint, unseen) {
-            (Hint::Unseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
+            (Hint::RowsUnseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
             (other, _seen) => other.text().to_owned(),
         };
         let deny = if view.opened_to_deny { "y deny" } else { "n deny" };
