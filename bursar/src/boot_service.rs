@@ -28,7 +28,7 @@ struct TerminalOperator<'a> {
 
 impl TerminalOperator<'_> {
     fn may_ask(&self) -> bool {
-        !self.global.no_input && io::stdin().is_terminal() && self.terminal.is_there()
+        !self.global.no_input && io::stdin().is_terminal() && self.terminal.is_present()
     }
 
     fn read_line(&self, question: &str) -> Result<String, Fault> {

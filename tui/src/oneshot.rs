@@ -54,7 +54,7 @@ pub(crate) fn answer_text(
         Zeroizing::new(String::with_capacity(sheet.as_str().len().saturating_add(1024)));
     for warning in warnings {
         output.push_str("! ");
-        output.push_str(&sheet::plain(&warning.message));
+        output.push_str(&sheet::escape(&warning.message));
         output.push('\n');
     }
     for line in sheet.as_str().lines() {

@@ -245,5 +245,5 @@ fn missing_or_wrong_agent_variables_are_reported_and_nothing_is_paid() {
     let nobody = CommandResult::of(
         payer.pay_command("hmac", &["http://127.0.0.1:9/"]).stdin(Stdio::null()).output().unwrap(),
     );
-    assert_eq!(nobody.exit, 1, "{nobody:?}");
+    assert_eq!(nobody.exit_code, 1, "{nobody:?}");
 }

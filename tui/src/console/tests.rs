@@ -41,16 +41,16 @@ impl Stage {
     pub(super) fn new(setup: Setup, size: (u16, u16)) -> Self {
         let model = Model::new(setup, size);
         let mut stage = Self { model, now_ms: 1_000, sent: Vec::new(), intents: Vec::new() };
-        stage.take(Message::Connected);
+        stage.handle_message(Message::Connected);
         stage
     }
 
     /// Returns a console with a wallet, three requests, and rows in every pane.
-    pub(super) fn full(size: (u16, u16)) -> Self {
-        Self::filled(Setup::default(), size)
+    pub(super) fn with_all_panes(size: (u16, u16)) -> Self {
+        Self::with_rows(Setup::default(), size)
     }
 
-    pub(super) fn filled(setup: Setup, size: (u16, u16)) -> Self {
+    pub(super) fn with_rows(setup: Setup, size: (u16, u16)) -> Self {
         let mut stage = Self::new(setup, size);
         let waiting = vec![
             held(1, 754_000, |_card| {}),
@@ -67,7 +67,7 @@ impl Stage {
                     Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }
                 }
                 // No enabled network has venues.
-                Order::Positions(_) => Answer::Positions(more_fixtures::lent(Vec::new(), 0)),
+                Order::Positions(_) => Answer::Positions(more_fixtures::positions_answer(Vec::new(), 0)),
                 Order::Policy(_) => Answer::Policies { policies: vec![fixtures::policy()] },
                 Order::History(_) => Answer::History(HistoryAnswer {
                     requests: vec![more_fixtures::history_row()],
@@ -89,7 +89,7 @@ impl Stage {
         stage
     }
 
-    pub(super) fn take(&mut self, message: Message) {
+    pub(super) fn handle_message(&mut self, message: Message) {
         for intent in update(&mut self.model, message, self.now_ms) {
             match intent {
                 Intent::Send(ToEngine::Run { id, order, .. }) => self.sent.push((id, *order)),
@@ -101,15 +101,15 @@ impl Stage {
 
     pub(super) fn answer(&mut self, id: u64, result: Result<Answer, bursar_core::fault::Fault>) {
         let reply = Box::new(Reply { result, warnings: Vec::new(), secret: None });
-        self.take(Message::Frame(Received::Message(ToClient::Done { id, reply })));
+        self.handle_message(Message::Frame(Received::Message(ToClient::Done { id, reply })));
     }
 
     pub(super) fn frame(&mut self, message: ToClient) {
-        self.take(Message::Frame(Received::Message(message)));
+        self.handle_message(Message::Frame(Received::Message(message)));
     }
 
     pub(super) fn press(&mut self, code: KeyCode) {
-        self.take(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        self.handle_message(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
     /// Presses plain characters, one after the other at the same moment.
@@ -120,16 +120,16 @@ impl Stage {
     }
 
     pub(super) fn control(&mut self, key: char) {
-        self.take(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL)));
+        self.handle_message(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL)));
     }
 
     pub(super) fn wait(&mut self, ms: u64) {
         self.now_ms += ms;
-        self.take(Message::Tick);
+        self.handle_message(Message::Tick);
     }
 
     /// Removes and returns the newest order of this name.
-    pub(super) fn took(&mut self, name: &str) -> Option<(u64, Order)> {
+    pub(super) fn take_newest_order(&mut self, name: &str) -> Option<(u64, Order)> {
         let index = self.sent.iter().rposition(|(_, order)| order.name() == name)?;
         Some(self.sent.remove(index))
     }

@@ -40,11 +40,11 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     model.advance_to(now_ms);
     let mut intents = keys::apply_unconfirmed_key(model);
     intents.extend(match message {
-        Message::Connected => connected(model),
-        Message::Lost(fault) => lost(model, fault),
-        Message::Frame(frame) => frames::received(model, frame),
-        Message::Key(key) => keys::pressed(model, &key),
-        Message::Paste(text) => overlays::pasted(model, &text),
+        Message::Connected => handle_connected(model),
+        Message::Lost(fault) => handle_lost(model, fault),
+        Message::Frame(frame) => frames::handle_frame(model, frame),
+        Message::Key(key) => keys::handle_key(model, &key),
+        Message::Paste(text) => overlays::handle_paste(model, &text),
         Message::Resize(width, height) => {
             model.size = clamp_size((width, height));
             Vec::new()
@@ -55,15 +55,15 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     watch(model);
     model.reorder_requests();
     update_card(model);
-    card::see(model);
-    overlays::see(model);
+    card::record_visible_rows(model);
+    overlays::record_visible_text(model);
     load_viewed_page(model);
-    intents.extend(ring(model));
+    intents.extend(announce_requests(model));
     intents.extend(model.send_queued_calls());
     intents
 }
 
-fn connected(model: &mut Model) -> Vec<Intent> {
+fn handle_connected(model: &mut Model) -> Vec<Intent> {
     let again = matches!(model.connection, Connection::Lost(_));
     model.forget_calls();
     model.connection = Connection::Up;
@@ -94,7 +94,7 @@ fn watch(model: &mut Model) {
     model.call(Purpose::Watch, order, Asking::Silent);
 }
 
-fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
+fn handle_lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
     let decided = model.purposes.values().any(|known| matches!(known, Purpose::Decide { .. }));
     let asked = model.purposes.values().any(|known| matches!(known, Purpose::Line { .. }));
     model.forget_calls();
@@ -159,7 +159,7 @@ fn update_card(model: &mut Model) {
 }
 
 /// Notifies the operator once of each new request, and once when its last minute begins.
-fn ring(model: &mut Model) -> Option<Intent> {
+fn announce_requests(model: &mut Model) -> Option<Intent> {
     let now_ms = model.now_ms;
     let mut announcements = Vec::new();
     for waiting in &mut model.server.queue {

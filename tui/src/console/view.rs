@@ -36,7 +36,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
         if let Some(tabs) = areas.tabs {
             chrome::tabs(model, &mut paint, tabs);
         }
-        paint.old = matches!(model.connection, Connection::Lost(_));
+        paint.is_outdated = matches!(model.connection, Connection::Lost(_));
         for (which, area) in &areas.panes {
             pane(model, &mut paint, *which, *area);
         }

@@ -99,7 +99,7 @@ mod tests {
     const TOKEN: &str = "5ecre7";
 
     /// Runs the client against an engine side that follows `script`.
-    async fn against<F>(script: impl FnOnce(TestEngine) -> F) -> Result<(), Fault>
+    async fn prove_against<F>(script: impl FnOnce(TestEngine) -> F) -> Result<(), Fault>
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn both_sides_prove_the_token() {
-        let outcome = against(|mut engine| async move {
+        let outcome = prove_against(|mut engine| async move {
             let client = greet(&mut engine, TOKEN, PROTOCOL).await;
             let expected = wire::proof(TOKEN, Side::Client, &client, "e");
             assert_eq!(engine.message().await, Some(ToEngine::Proof { proof: expected }));
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn impostor_receives_no_client_proof() {
-        let outcome = against(|mut engine| async move {
+        let outcome = prove_against(|mut engine| async move {
             greet(&mut engine, "another token", PROTOCOL).await;
             assert_eq!(engine.message().await, None);
         });
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test]
     async fn echoed_client_proof_is_rejected() {
-        let outcome = against(|mut engine| async move {
+        let outcome = prove_against(|mut engine| async move {
             let client = hello(&mut engine).await;
             let proof = wire::proof(TOKEN, Side::Client, &client, "e");
             let (version, nonce) = ("9.9.9".to_owned(), "e".to_owned());
@@ -167,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn another_protocol_names_both_versions() {
-        let outcome = against(|mut engine| async move {
+        let outcome = prove_against(|mut engine| async move {
             greet(&mut engine, TOKEN, 2).await;
         });
         let fault = outcome.await.unwrap_err();
@@ -178,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_of_the_engine_is_passed_on() {
-        let outcome = against(|mut engine| async move {
+        let outcome = prove_against(|mut engine| async move {
             greet(&mut engine, TOKEN, PROTOCOL).await;
             engine.message().await;
             engine.send(&ToClient::Refused { fault: Fault::new(Code::AuthFailed) }).await;
@@ -188,7 +188,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn silent_engine_times_out_in_the_handshake() {
-        let outcome = against(|mut engine| async move {
+        let outcome = prove_against(|mut engine| async move {
             hello(&mut engine).await;
             assert_eq!(engine.message().await, None);
         });

@@ -14,9 +14,9 @@ use interprocess::local_socket::{GenericFilePath, ToFsName};
 const CONNECT_MS: u64 = 2_000;
 
 pub(super) async fn connect(path: &str) -> Result<Stream, Fault> {
-    let name = Path::new(path).to_fs_name::<GenericFilePath>().map_err(refused)?;
+    let name = Path::new(path).to_fs_name::<GenericFilePath>().map_err(connection_fault)?;
     match tokio::time::timeout(Duration::from_millis(CONNECT_MS), Stream::connect(name)).await {
-        Ok(connected) => connected.map_err(refused),
+        Ok(connected) => connected.map_err(connection_fault),
         Err(_elapsed) => {
             let message =
                 "The engine on this data folder did not answer within 2 seconds: try again.";
@@ -25,7 +25,7 @@ pub(super) async fn connect(path: &str) -> Result<Stream, Fault> {
     }
 }
 
-fn refused(error: io::Error) -> Fault {
+fn connection_fault(error: io::Error) -> Fault {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             let message =

@@ -20,9 +20,9 @@ const ID: u64 = 1;
 
 /// Maximum silence of an engine while a command runs. Long commands report progress. The longest regular wait without
 /// progress is the back-off after wrong passwords, 30 s.
-pub(super) const SILENCE_MS: u64 = 120_000;
+pub(super) const SILENCE_MS_MAX: u64 = 120_000;
 /// How long a cancelled command may take to send its answer, if it has ended already.
-const LAST_ANSWER_MS: u64 = 2_000;
+const LAST_ANSWER_MS_MAX: u64 = 2_000;
 
 /// A link to the engine, and the prompter that answers on this side.
 pub(super) struct Conversation<'a> {
@@ -31,12 +31,12 @@ pub(super) struct Conversation<'a> {
     /// The file that the command writes.
     export: Option<Export>,
     /// Whether the operator has answered a prompt. If so, the command may have run.
-    decided: bool,
+    has_answered_prompt: bool,
 }
 
 impl<'a> Conversation<'a> {
     pub(super) fn new(link: Link, prompter: Prompter<'a>, export: Option<Export>) -> Self {
-        Self { link, prompter, export, decided: false }
+        Self { link, prompter, export, has_answered_prompt: false }
     }
 
     pub(super) async fn run(mut self, order: &Order) -> Result<Outcome, Failure> {
@@ -44,7 +44,7 @@ impl<'a> Conversation<'a> {
         self.link.send(&ToEngine::Run { id: ID, order: Box::new(order.clone()), asking }).await?;
         let mut secret: Option<Secret> = None;
         loop {
-            let limit = Duration::from_millis(SILENCE_MS);
+            let limit = Duration::from_millis(SILENCE_MS_MAX);
             // cancel-safe: `receive` keeps a partial frame, and the interrupt is not polled again.
             let received = tokio::select! {
                 received = tokio::time::timeout(limit, self.link.receive()) => received,
@@ -104,7 +104,7 @@ impl<'a> Conversation<'a> {
                 }
             }
         };
-        tokio::time::timeout(Duration::from_millis(LAST_ANSWER_MS), answer).await.ok().flatten()
+        tokio::time::timeout(Duration::from_millis(LAST_ANSWER_MS_MAX), answer).await.ok().flatten()
     }
 
     fn outcome(&mut self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
@@ -127,7 +127,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn send_answer(&mut self, answered: PromptAnswer) -> Result<(), Fault> {
-        self.decided = true;
+        self.has_answered_prompt = true;
         match answered {
             PromptAnswer::Confirmed(yes) => self.link.send(&ToEngine::Answer { id: ID, yes }).await,
             PromptAnswer::Secret(secret) => self.link.send_secret(ID, secret).await,
@@ -141,7 +141,7 @@ impl<'a> Conversation<'a> {
         self.cancel().await;
         let interactive = self.prompter.options.asking == Asking::Interactive;
         let message = match order {
-            Order::Approve(approve) if interactive && !approve.yes && !self.decided => {
+            Order::Approve(approve) if interactive && !approve.yes && !self.has_answered_prompt => {
                 "Cancelled. The request is still waiting."
             }
             Order::Approve(_) | Order::Deny(_) => {
@@ -151,7 +151,7 @@ impl<'a> Conversation<'a> {
             Order::History(_) | Order::Receipt(_) | Order::Wallet(WalletOrder::Backup { .. }) => {
                 "Cancelled. No file was written."
             }
-            _other if asked && !self.decided => "Cancelled. Nothing was done.",
+            _other if asked && !self.has_answered_prompt => "Cancelled. Nothing was done.",
             _other => "Cancelled. The command may have run: check with `bursar status`.",
         };
         Fault::because(Code::Cancelled, message).into()

@@ -37,11 +37,11 @@ struct Error<'a> {
 /// The fields of an answer, and the field of the secret that came with it, if any.
 pub(super) struct Data<'a> {
     pub(super) answer: &'a Value,
-    pub(super) extra: Option<Extra<'a>>,
+    pub(super) secret_data: Option<SecretData<'a>>,
 }
 
 /// A secret, or why it is missing. It is borrowed, so that no copy exists.
-pub(super) struct Extra<'a> {
+pub(super) struct SecretData<'a> {
     pub(super) field: &'static str,
     pub(super) secret: Result<&'a str, &'static str>,
 }
@@ -99,7 +99,7 @@ fn push_line(text: &mut Vec<u8>, value: &impl Serialize) -> io::Result<()> {
 
 impl Serialize for Data<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (Value::Object(fields), Some(extra)) = (self.answer, &self.extra) else {
+        let (Value::Object(fields), Some(extra)) = (self.answer, &self.secret_data) else {
             return self.answer.serialize(serializer);
         };
         let mut map = serializer.serialize_map(None)?;
@@ -148,7 +148,7 @@ mod tests {
         let foreign = "a\x1b[2J\u{9b}\u{7f}\u{202e}grüße😀\"\\\n";
         let answer = serde_json::json!({ "name": foreign });
         let mut out = Vec::new();
-        let data = Data { answer: &answer, extra: None };
+        let data = Data { answer: &answer, secret_data: None };
         Envelope::success("x", data, &[]).write(&mut out).unwrap();
         let (last, line) = out.split_last().unwrap();
         assert_eq!(*last, b'\n');

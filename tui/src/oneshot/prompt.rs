@@ -103,7 +103,7 @@ impl<'a> Prompter<'a> {
                 self.show(lines);
                 Ok(PromptAnswer::Confirmed(true))
             }
-            Asking::Interactive if self.terminal.is_there() => {
+            Asking::Interactive if self.terminal.is_present() => {
                 let typed = self.ask_about(lines, &format!("{question} [y/N] ")).await?;
                 let yes = ["y", "yes"].iter().any(|yes| typed.eq_ignore_ascii_case(yes));
                 Ok(PromptAnswer::Confirmed(yes))
@@ -126,7 +126,7 @@ impl<'a> Prompter<'a> {
         (message, hint): (&'static str, &'static str),
     ) -> Result<PromptAnswer, NoAnswer> {
         match self.options.asking {
-            Asking::Interactive if self.terminal.is_there() => {
+            Asking::Interactive if self.terminal.is_present() => {
                 let typed = self.ask_about(lines, question).await?;
                 Ok(PromptAnswer::Secret(Secret(Zeroizing::new(typed.into_bytes()))))
             }
@@ -141,7 +141,7 @@ impl<'a> Prompter<'a> {
     /// might not see the subject, and would see "Approve?" without the card.
     async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, NoAnswer> {
         let shown: Vec<String> =
-            lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();
+            lines.iter().map(String::as_str).chain([question]).map(sheet::escape).collect();
         let shown = shown.join("\n");
         self.ask(move |terminal| terminal.ask_line(&shown)).await
     }
@@ -150,7 +150,7 @@ impl<'a> Prompter<'a> {
     pub(super) fn print(&mut self, text: &str) {
         if !self.options.quiet {
             // A closed stderr is no reason to stop.
-            let _unseen = writeln!(self.err, "{}", sheet::plain(text));
+            let _unseen = writeln!(self.err, "{}", sheet::escape(text));
         }
     }
 

@@ -11,15 +11,15 @@ use bursar_core::status::SendStatus;
 use serde_json::Value;
 
 use super::failure::Failure;
-use super::json::{Data, Envelope, Extra};
+use super::json::{Data, Envelope, SecretData};
 use super::options::Options;
 use super::outcome::{Outcome, ReturnedSecret};
-use super::sheet::plain;
+use super::sheet::escape;
 use super::text::context::Context;
 use super::text::sheet;
 
 /// The command whose standard output never has an envelope, even with `--json`.
-const STREAM: &str = "watch";
+const STREAM_COMMAND: &str = "watch";
 
 /// Writes the outcome of `command` and returns its exit code.
 pub(super) fn finish(
@@ -32,14 +32,14 @@ pub(super) fn finish(
     let answer = match outcome.result {
         Ok(answer) => answer,
         Err(failure) => {
-            return failed(Some(command), &failure, &outcome.warnings, options, out, err);
+            return fail_with_warnings(Some(command), &failure, &outcome.warnings, options, out, err);
         }
     };
-    withhold(&mut outcome.returned_secret, &mut outcome.warnings, options);
+    withhold_secret(&mut outcome.returned_secret, &mut outcome.warnings, options);
     let returned_secret = outcome.returned_secret.as_ref();
     let written = if options.json {
         let data = answer.data();
-        let data = Data { answer: &data, extra: extra(&answer, returned_secret) };
+        let data = Data { answer: &data, secret_data: secret_data(&answer, returned_secret) };
         Envelope::success(command, data, &outcome.warnings).write(out)
     } else {
         let context = Context { command, returned_secret, engine_running: options.engine_running };
@@ -47,7 +47,7 @@ pub(super) fn finish(
         warn(&outcome.warnings, err);
         out.write_all(sheet.as_str().as_bytes()).and_then(|()| out.flush())
     };
-    written_or(written, exit_code(&answer, options), err)
+    exit_code_after_write(written, exit_code(&answer, options), err)
 }
 
 /// Ends a command whose answer needed no engine, and returns the exit code.
@@ -72,15 +72,15 @@ pub fn fail(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    failed(command, &failure.into(), &[], options, out, err)
+    fail_with_warnings(command, &failure.into(), &[], options, out, err)
 }
 
 /// Ends a command that needed no engine, and returns the exit code.
 ///
 /// It writes a JSON envelope with `data`.
 pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
-    let data = Data { answer: data, extra: None };
-    written_or(Envelope::success(command, data, &[]).write(out), 0, err)
+    let data = Data { answer: data, secret_data: None };
+    exit_code_after_write(Envelope::success(command, data, &[]).write(out), 0, err)
 }
 
 /// Ends a command that needed no engine and printed its own text, and returns the exit code.
@@ -96,15 +96,15 @@ pub fn conclude(
 ) -> u8 {
     let exit = failure.map_or(0, |failure| failure.fault.code.exit());
     if options.json {
-        let data = Data { answer: data, extra: None };
+        let data = Data { answer: data, secret_data: None };
         let envelope = match failure {
             None => Envelope::success(command, data, warnings),
             Some(failure) => Envelope::failure(Some(command), failure, warnings).with_data(data),
         };
-        return written_or(envelope.write(out), exit, err);
+        return exit_code_after_write(envelope.write(out), exit, err);
     }
     match failure {
-        Some(failure) => failed(Some(command), failure, warnings, options, out, err),
+        Some(failure) => fail_with_warnings(Some(command), failure, warnings, options, out, err),
         None => {
             warn(warnings, err);
             exit
@@ -112,7 +112,7 @@ pub fn conclude(
     }
 }
 
-fn failed(
+fn fail_with_warnings(
     command: Option<&str>,
     failure: &Failure,
     warnings: &[Warning],
@@ -122,11 +122,11 @@ fn failed(
 ) -> u8 {
     let exit = failure.fault.code.exit();
     // The reader of a stream reads every line as an entry, so the failure goes to standard error.
-    if options.json && command != Some(STREAM) {
-        return written_or(Envelope::failure(command, failure, warnings).write(out), exit, err);
+    if options.json && command != Some(STREAM_COMMAND) {
+        return exit_code_after_write(Envelope::failure(command, failure, warnings).write(out), exit, err);
     }
     warn(warnings, err);
-    let mut lines = failure.fault.message.lines().map(plain);
+    let mut lines = failure.fault.message.lines().map(escape);
     print_err(err, &format!("bursar: {}", lines.next().unwrap_or_default()));
     lines.for_each(|line| print_err(err, &format!("  {line}")));
     let is_in_message = |hint: &String| {
@@ -134,7 +134,7 @@ fn failed(
         failure.fault.message.contains(bare)
     };
     if let Some(hint) = failure.hint().filter(|hint| !is_in_message(hint)) {
-        print_err(err, &format!("  try: {}", plain(&hint)));
+        print_err(err, &format!("  try: {}", escape(&hint)));
     }
     // After a failure `eval "$(...)"` still succeeds, with empty output. The next command would silently lack its
     // variables.
@@ -145,13 +145,13 @@ fn failed(
         );
     }
     if let Some(detail) = failure.fault.detail.as_deref().filter(|_| options.verbose) {
-        print_err(err, &format!("  cause: {}", plain(detail)));
+        print_err(err, &format!("  cause: {}", escape(detail)));
     }
     exit
 }
 
 /// Returns the exit code. A result that could not be written is not a success.
-fn written_or(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
+fn exit_code_after_write(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
     match written {
         Ok(()) => exit,
         Err(error) => {
@@ -163,7 +163,7 @@ fn written_or(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
 
 fn warn(warnings: &[Warning], err: &mut dyn Write) {
     for warning in warnings {
-        print_err(err, &format!("warning: {}", plain(&warning.message)));
+        print_err(err, &format!("warning: {}", escape(&warning.message)));
     }
 }
 
@@ -174,7 +174,7 @@ fn print_err(err: &mut dyn Write, line: &str) {
 
 /// Withholds a secret that may not be shown here. This is a second check: the command should have been refused before
 /// it was sent.
-fn withhold(
+fn withhold_secret(
     returned_secret: &mut Option<ReturnedSecret>,
     warnings: &mut Vec<Warning>,
     options: &Options,
@@ -192,19 +192,19 @@ fn withhold(
 
 /// Returns the secret to add to the answer's fields. Credentials always have a token field, so that a script gets the
 /// reason if the token is missing.
-fn extra<'a>(answer: &Answer, returned_secret: Option<&'a ReturnedSecret>) -> Option<Extra<'a>> {
+fn secret_data<'a>(answer: &Answer, returned_secret: Option<&'a ReturnedSecret>) -> Option<SecretData<'a>> {
     let text = returned_secret.and_then(|secret| secret.text.as_ref()).map(|text| text.as_str());
     match (answer, returned_secret.map(|secret| secret.field)) {
         (_, Some(SecretField::Phrase)) => {
-            Some(Extra { field: "phrase", secret: text.ok_or("shown only with --reveal") })
+            Some(SecretData { field: "phrase", secret: text.ok_or("shown only with --reveal") })
         }
-        (_, Some(SecretField::AddressKey)) => Some(Extra {
+        (_, Some(SecretField::AddressKey)) => Some(SecretData {
             field: "private_key",
             secret: text.ok_or("it is shown only with --reveal"),
         }),
         (_, Some(SecretField::Token)) | (Answer::Credentials(_), None) => {
             let reason = "only its hash is stored: `bursar agent instructions <agent> --regenerate` issues a new one";
-            Some(Extra { field: "token", secret: text.ok_or(reason) })
+            Some(SecretData { field: "token", secret: text.ok_or(reason) })
         }
         (_, None) => None,
     }
@@ -216,13 +216,13 @@ fn exit_code(answer: &Answer, options: &Options) -> u8 {
         Answer::Doctor { checks } => {
             u8::from(checks.iter().any(|check| check.result == CheckResult::Fail))
         }
-        Answer::Allowances(answer) => u8::from(answer.allowances.iter().any(stays)),
+        Answer::Allowances(answer) => u8::from(answer.allowances.iter().any(was_not_revoked)),
         _done => 0,
     }
 }
 
 /// Returns whether an allowance should have been revoked but remains.
-fn stays(allowance: &AllowanceAnswer) -> bool {
+fn was_not_revoked(allowance: &AllowanceAnswer) -> bool {
     match allowance.status {
         None => allowance.outcome.is_some(),
         Some(SendStatus::Waiting | SendStatus::Sent | SendStatus::Included | SendStatus::Done) => {

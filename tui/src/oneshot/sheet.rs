@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 /// Enough for every sheet with a secret. A buffer that grows would leave a copy of the secret behind.
 const CAPACITY_BYTES: usize = 16 << 10;
 /// Maximum length of a foreign text, in characters.
-const FOREIGN_WIDTH: usize = 60;
+const FOREIGN_CHARS_MAX: usize = 60;
 
 /// The lines of a result, wiped when dropped.
 pub(super) struct Sheet {
@@ -24,7 +24,7 @@ impl Sheet {
     }
 
     pub(super) fn line(&mut self, text: &str) {
-        self.text.push_str(plain(text).trim_end());
+        self.text.push_str(escape(text).trim_end());
         self.text.push('\n');
     }
 
@@ -70,7 +70,7 @@ impl Sheet {
     pub(super) fn table<const N: usize>(&mut self, head: [&str; N], rows: &[[String; N]]) {
         let mut widths = head.map(|cell| cell.chars().count());
         let safe: Vec<[String; N]> =
-            rows.iter().map(|row| row.each_ref().map(|c| plain(c))).collect();
+            rows.iter().map(|row| row.each_ref().map(|c| escape(c))).collect();
         for row in &safe {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = cell.chars().count().max(*width);
@@ -91,22 +91,22 @@ impl Sheet {
 }
 
 /// Replaces every character that could control a terminal by `\u{..}`.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     visible(text)
 }
 
-/// Quotes foreign text and cuts it after [`FOREIGN_WIDTH`] characters.
-pub(super) fn foreign(text: &str) -> String {
-    quoted(text, FOREIGN_WIDTH)
+/// Quotes foreign text and cuts it after [`FOREIGN_CHARS_MAX`] characters.
+pub(super) fn quote_foreign(text: &str) -> String {
+    quoted(text, FOREIGN_CHARS_MAX)
 }
 
 /// Quotes a word for a shell: names may contain spaces.
-pub(super) fn word(text: &str) -> String {
-    shlex::try_quote(text).map_or_else(|_nul| foreign(text), std::borrow::Cow::into_owned)
+pub(super) fn quote_shell_word(text: &str) -> String {
+    shlex::try_quote(text).map_or_else(|_nul| quote_foreign(text), std::borrow::Cow::into_owned)
 }
 
 /// Formats a number and a noun: `1 agent`, `2 agents`.
-pub(super) fn count(number: usize, noun: &str) -> String {
+pub(super) fn count_text(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn command_words_are_quoted_for_a_shell() {
-        assert_eq!(word("research"), "research");
-        assert_eq!(word("my bot"), "'my bot'");
-        assert_eq!(word("a$(b)"), "'a$(b)'");
+        assert_eq!(quote_shell_word("research"), "research");
+        assert_eq!(quote_shell_word("my bot"), "'my bot'");
+        assert_eq!(quote_shell_word("a$(b)"), "'a$(b)'");
     }
 }

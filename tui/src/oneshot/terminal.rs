@@ -19,7 +19,7 @@ const PATHS: (&str, &str) = ("CONIN$", "CONOUT$");
 /// All calls block.
 pub trait Terminal: Debug + Send + Sync {
     /// Returns whether there is a terminal to ask on.
-    fn is_there(&self) -> bool;
+    fn is_present(&self) -> bool;
 
     /// Asks for a secret and does not echo the input.
     ///
@@ -41,7 +41,7 @@ pub trait Terminal: Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub struct ControllingTerminal {
     /// The open question. It is behind a mutex, because the asking thread blocks in a read and cannot receive messages.
-    open: Mutex<Option<Question>>,
+    open_question: Mutex<Option<Question>>,
 }
 
 /// The terminal settings to restore when a question is abandoned.
@@ -52,7 +52,7 @@ struct Question {
 }
 
 impl Terminal for ControllingTerminal {
-    fn is_there(&self) -> bool {
+    fn is_present(&self) -> bool {
         open().is_ok()
     }
 
@@ -86,10 +86,10 @@ impl Terminal for ControllingTerminal {
     }
 
     fn restore(&self) {
-        let abandoned = self.open.lock().map_or(None, |mut open| open.take());
+        let abandoned = self.open_question.lock().map_or(None, |mut open| open.take());
         if let (Some(question), Ok((_, mut output))) = (abandoned, open()) {
             if let Some(settings) = question.settings {
-                settings.put_back(&output);
+                settings.restore(&output);
             }
             // The next output begins on a new line.
             let _unseen = writeln!(output);
@@ -99,7 +99,7 @@ impl Terminal for ControllingTerminal {
 
 impl ControllingTerminal {
     fn remember(&self, question: Option<Question>) {
-        if let Ok(mut open) = self.open.lock() {
+        if let Ok(mut open) = self.open_question.lock() {
             *open = question;
         }
     }
@@ -121,7 +121,7 @@ impl Settings {
         rustix::termios::tcgetattr(terminal).ok().map(Settings)
     }
 
-    fn put_back(&self, terminal: &File) {
+    fn restore(&self, terminal: &File) {
         use rustix::termios::{OptionalActions, tcsetattr};
         // If this fails, there is no other way to restore the terminal, and the program is about to end.
         let _best_effort = tcsetattr(terminal, OptionalActions::Now, &self.0);
@@ -145,7 +145,7 @@ impl Settings {
         None
     }
 
-    fn put_back(&self, _terminal: &File) {}
+    fn restore(&self, _terminal: &File) {}
 }
 
 #[cfg(not(unix))]

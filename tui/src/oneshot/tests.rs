@@ -23,7 +23,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use zeroize::Zeroizing;
 
-use super::conversation::SILENCE_MS;
+use super::conversation::SILENCE_MS_MAX;
 use super::*;
 use crate::secret_source::SecretSource;
 use crate::test_engine::TestEngine;
@@ -31,31 +31,31 @@ use crate::test_engine::TestEngine;
 /// A terminal that answers from a list and records the questions.
 #[derive(Debug, Default)]
 struct FakeTerminal {
-    there: bool,
+    is_present: bool,
     answers: Mutex<VecDeque<&'static str>>,
-    asked: Mutex<Vec<String>>,
+    questions: Mutex<Vec<String>>,
 }
 
 impl FakeTerminal {
     fn answering(answers: &[&'static str]) -> Arc<Self> {
         let answers = Mutex::new(answers.iter().copied().collect());
-        Arc::new(Self { there: true, answers, ..Self::default() })
+        Arc::new(Self { is_present: true, answers, ..Self::default() })
     }
 
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    fn questions(&self) -> Vec<String> {
+        self.questions.lock().unwrap().clone()
     }
 
     fn next(&self, question: &str) -> io::Result<String> {
-        self.asked.lock().unwrap().push(question.to_owned());
+        self.questions.lock().unwrap().push(question.to_owned());
         let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
         self.answers.lock().unwrap().pop_front().map(str::to_owned).ok_or_else(ended)
     }
 }
 
 impl Terminal for FakeTerminal {
-    fn is_there(&self) -> bool {
-        self.there
+    fn is_present(&self) -> bool {
+        self.is_present
     }
 
     fn ask_secret(&self, question: &str) -> io::Result<Zeroizing<String>> {
@@ -114,7 +114,7 @@ impl Scene {
     }
 
     /// Runs the command. `script` acts as the engine after the order has arrived.
-    async fn against<F>(self, script: impl FnOnce(TestEngine) -> F) -> RunOutcome
+    async fn run_against<F>(self, script: impl FnOnce(TestEngine) -> F) -> RunOutcome
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -149,21 +149,21 @@ impl Scene {
     }
 
     /// Runs the command against an engine that answers at once.
-    async fn answered(self, reply: Reply) -> RunOutcome {
-        self.against(|mut engine| async move { done(&mut engine, reply).await }).await
+    async fn run_with_reply(self, reply: Reply) -> RunOutcome {
+        self.run_against(|mut engine| async move { send_done(&mut engine, reply).await }).await
     }
 }
 
-async fn done(engine: &mut TestEngine, reply: Reply) {
+async fn send_done(engine: &mut TestEngine, reply: Reply) {
     engine.send(&ToClient::Done { id: 1, reply: Box::new(reply) }).await;
 }
 
-fn ok(answer: Answer) -> Reply {
+fn ok_reply(answer: Answer) -> Reply {
     Reply { result: Ok(answer), warnings: Vec::new(), secret: None }
 }
 
 /// Compares a whole run with its snapshot in the workspace's folder.
-fn assert_ran(name: &str, line: &str, ran: &RunOutcome) {
+fn assert_snapshot(name: &str, line: &str, ran: &RunOutcome) {
     let RunOutcome { exit, out, err } = ran;
     // The output of a stream is not formatted, because its line breaks matter.
     let one = out.starts_with('{') && !line.contains("watch");

@@ -20,7 +20,7 @@ const ID: u64 = 1;
 /// Why the stream ended.
 enum StreamEnd {
     /// The reader has closed its end of the output, because it needs no more entries.
-    Unread,
+    ReaderClosed,
     Failed(Fault),
 }
 
@@ -50,11 +50,11 @@ pub(super) async fn run(
         }
     };
     match end {
-        StreamEnd::Unread => 0,
+        StreamEnd::ReaderClosed => 0,
         StreamEnd::Failed(fault) => {
             // If this frame is lost, the engine still notices the closed connection.
             let _gone = link.send(&ToEngine::Cancel { id: ID }).await;
-            fail(Some("watch"), ended(fault, seen), options, out, err)
+            fail(Some("watch"), resumable_failure(fault, seen), options, out, err)
         }
     }
 }
@@ -95,14 +95,14 @@ async fn stream_entries(
 
 fn unwritten(error: &io::Error) -> StreamEnd {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return StreamEnd::Unread;
+        return StreamEnd::ReaderClosed;
     }
     let message = format!("The entries could not be written: {error}.");
     Fault::because(Code::InternalError, message).into()
 }
 
 /// Adds the command that resumes the stream without a gap or a repetition, if the stream can be resumed.
-fn ended(fault: Fault, seen: Option<u64>) -> Failure {
+fn resumable_failure(fault: Fault, seen: Option<u64>) -> Failure {
     let fault = match fault.code {
         Code::Cancelled => Fault::because(Code::Cancelled, "Stopped watching."),
         _other => fault,

@@ -71,7 +71,7 @@ async fn official_version_1_shops_and_customers_of_either_generation_settle_thro
     market.close().await;
 }
 
-/// Creates a funded contract wallet that this key owns. If `is_there`, deploys it now; else its first payment does.
+/// Creates a funded contract wallet that this key owns. If `is_present`, deploys it now; else its first payment does.
 async fn wallet(stage: &Stage, owner: &Payer, is_there: bool) -> PayerAccount {
     let chain = &stage.chain;
     let (address, wallet) = if is_there {

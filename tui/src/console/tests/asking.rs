@@ -15,20 +15,20 @@ use crate::oneshot::tests::fixtures;
 
 const PASSWORD: Prompt = Prompt::Secret { what: SecretPrompt::Password };
 
-fn sent(stage: &Stage) -> usize {
+fn sent_count(stage: &Stage) -> usize {
     stage.intents.iter().filter(|one| one.starts_with("Send")).count()
 }
 
 /// Operators retype a wrong password at once, without a look at the screen. The letters must not act as commands.
 #[test]
 fn password_field_stays_open_after_a_wrong_password() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys("u");
-    let (id, _) = stage.took("wallet.open").unwrap();
+    let (id, _) = stage.take_newest_order("wallet.open").unwrap();
     stage.frame(ToClient::Prompt { id, prompt: PASSWORD });
     stage.keys("familie");
     stage.press(KeyCode::Enter);
-    assert_eq!(sent(&stage), 1);
+    assert_eq!(sent_count(&stage), 1);
     // The operator continues to type before the engine answers.
     stage.keys("family");
     stage.press(KeyCode::Enter);
@@ -37,23 +37,23 @@ fn password_field_stays_open_after_a_wrong_password() {
         stage.wait(900);
         stage.keys(&key.to_string());
     }
-    let (again, _) = stage.took("wallet.open").expect("it is asked for again");
+    let (again, _) = stage.take_newest_order("wallet.open").expect("it is asked for again");
     stage.frame(ToClient::Prompt { id: again, prompt: PASSWORD });
     assert!(stage.screen().contains("The password is wrong"), "{}", stage.screen());
-    assert!(stage.took("approve").is_none() && stage.model.line.is_none());
+    assert!(stage.take_newest_order("approve").is_none() && stage.model.line.is_none());
     stage.keys("family");
     stage.press(KeyCode::Enter);
-    assert_eq!(sent(&stage), 2);
+    assert_eq!(sent_count(&stage), 2);
     stage.answer(again, Ok(Answer::Wallet(fixtures::wallet())));
     assert!(matches!(stage.model.overlay, Some(Overlay::Text(_))));
 }
 
 #[test]
 fn a_mistyped_name_is_typed_again_in_the_same_field() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys(":agent delete ABC123");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("agent.delete").unwrap();
+    let (id, _) = stage.take_newest_order("agent.delete").unwrap();
     let prompt = Prompt::TypeName { lines: vec!["agent".into()], name: "reader".into() };
     stage.frame(ToClient::Prompt { id, prompt: prompt.clone() });
     stage.wait(KEY_GUARD_MS);
@@ -62,24 +62,24 @@ fn a_mistyped_name_is_typed_again_in_the_same_field() {
     stage.answer(id, Err(Fault::because(Code::Declined, "the name is reader")));
     stage.keys("ad");
     assert!(matches!(stage.model.overlay, Some(Overlay::Ask(_))));
-    let (again, _) = stage.took("agent.delete").unwrap();
+    let (again, _) = stage.take_newest_order("agent.delete").unwrap();
     stage.frame(ToClient::Prompt { id: again, prompt });
     assert!(stage.screen().contains("the name is reader"));
     // After Esc the command does not run again.
     stage.press(KeyCode::Esc);
     stage.answer(again, Err(Fault::new(Code::Cancelled)));
-    assert!(stage.model.overlay.is_none() && stage.took("agent.delete").is_none());
+    assert!(stage.model.overlay.is_none() && stage.take_newest_order("agent.delete").is_none());
 }
 
 #[test]
 fn questions_are_queued_behind_other_overlays() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys("uuuu");
-    let (first, _) = stage.took("wallet.open").unwrap();
-    assert!(stage.took("wallet.open").is_none(), "one is enough");
+    let (first, _) = stage.take_newest_order("wallet.open").unwrap();
+    assert!(stage.take_newest_order("wallet.open").is_none(), "one is enough");
     stage.keys(":thaw");
     stage.press(KeyCode::Enter);
-    let (second, _) = stage.took("thaw").unwrap();
+    let (second, _) = stage.take_newest_order("thaw").unwrap();
     stage.keys("?");
     stage.frame(ToClient::Prompt { id: first, prompt: PASSWORD });
     stage.frame(ToClient::Prompt { id: second, prompt: PASSWORD });
@@ -100,51 +100,51 @@ fn questions_are_queued_behind_other_overlays() {
 
 #[test]
 fn input_counts_only_while_the_question_is_readable() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys(":agent delete ABC123");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("agent.delete").unwrap();
+    let (id, _) = stage.take_newest_order("agent.delete").unwrap();
     let prompt = Prompt::TypeName { lines: Vec::new(), name: "reader".into() };
     stage.frame(ToClient::Prompt { id, prompt });
     stage.keys("reader");
     stage.press(KeyCode::Enter);
-    assert_eq!(sent(&stage), 0, "typed ahead");
+    assert_eq!(sent_count(&stage), 0, "typed ahead");
     stage.wait(KEY_GUARD_MS);
-    stage.take(Message::Resize(20, 5));
+    stage.handle_message(Message::Resize(20, 5));
     stage.keys("reader");
     stage.press(KeyCode::Enter);
-    assert_eq!(sent(&stage), 0, "blind");
-    stage.take(Message::Resize(80, 24));
+    assert_eq!(sent_count(&stage), 0, "blind");
+    stage.handle_message(Message::Resize(80, 24));
     stage.keys("reader");
     stage.press(KeyCode::Enter);
-    assert_eq!(sent(&stage), 1);
+    assert_eq!(sent_count(&stage), 1);
 }
 
 /// A terminal without bracketed paste sends pasted text as keys at the same moment.
 #[test]
 fn yes_key_next_to_other_keys_is_treated_as_a_paste() {
     for text in ["yes please\n", "y\n", "yy", "so, y"] {
-        let mut stage = Stage::full((80, 24));
+        let mut stage = Stage::with_all_panes((80, 24));
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         for ch in text.chars() {
             stage.press(if ch == '\n' { KeyCode::Enter } else { KeyCode::Char(ch) });
         }
         stage.wait(PASTE_GAP_MS);
-        assert!(stage.took("approve").is_none(), "{text:?}");
+        assert!(stage.take_newest_order("approve").is_none(), "{text:?}");
         stage.wait(KEY_GUARD_MS);
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
-        assert!(stage.took("approve").is_some(), "{text:?}");
+        assert!(stage.take_newest_order("approve").is_some(), "{text:?}");
     }
 }
 
 #[test]
 fn approve_on_the_line_opens_the_card() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys(":approve 0123ab02 --yes");
     stage.press(KeyCode::Enter);
-    assert!(stage.took("approve").is_none());
+    assert!(stage.take_newest_order("approve").is_none());
     assert!(stage.screen().contains("Request 0123ab02"));
     stage.press(KeyCode::Esc);
     for (line, message) in [(":approve 0123ab", "Several"), (":approve ffff", "No request")] {
@@ -158,10 +158,10 @@ fn approve_on_the_line_opens_the_card() {
 /// console shows the result later.
 #[test]
 fn a_command_that_waits_can_be_left() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys(":position withdraw 0xbeeF010f9cb27031ad51e3333f9aF9C6B1228183 all");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("position.withdraw").unwrap();
+    let (id, _) = stage.take_newest_order("position.withdraw").unwrap();
     let prompt = Prompt::Confirm {
         lines: vec!["withdraws  5.000000 USDC on Base".to_owned()],
         question: "Withdraw it?".to_owned(),
@@ -170,14 +170,14 @@ fn a_command_that_waits_can_be_left() {
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
-    assert_eq!(sent(&stage), 1);
+    assert_eq!(sent_count(&stage), 1);
     assert!(stage.screen().contains("esc continue without waiting"), "{}", stage.screen());
     stage.keys("y");
-    assert_eq!(sent(&stage), 1, "an answer counts once");
+    assert_eq!(sent_count(&stage), 1, "an answer counts once");
     stage.press(KeyCode::Esc);
     assert!(stage.model.overlay.is_none());
     assert!(stage.screen().contains("It continues."), "{}", stage.screen());
-    assert_eq!(sent(&stage), 1, "nothing was cancelled");
+    assert_eq!(sent_count(&stage), 1, "nothing was cancelled");
     stage.answer(id, Err(Fault::new(Code::InsufficientLiquidity)));
     assert!(stage.screen().contains("The venue cannot pay this now"), "{}", stage.screen());
 }

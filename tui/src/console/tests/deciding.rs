@@ -17,9 +17,9 @@ use crate::console::update::Message;
 
 const SIZE: (u16, u16) = (80, 24);
 
-fn approved(stage: &mut Stage) -> Option<(u64, Approve)> {
+fn sent_approval(stage: &mut Stage) -> Option<(u64, Approve)> {
     stage.wait(PASTE_GAP_MS);
-    match stage.took("approve") {
+    match stage.take_newest_order("approve") {
         Some((id, Order::Approve(approve))) => Some((id, approve)),
         _none => None,
     }
@@ -27,18 +27,18 @@ fn approved(stage: &mut Stage) -> Option<(u64, Approve)> {
 
 #[test]
 fn two_keys_approve_the_shown_card() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    let (call, approve) = approved(&mut stage).unwrap();
+    let (call, approve) = sent_approval(&mut stage).unwrap();
     let card = stage.model.server.queue[0].request.card.clone().unwrap();
     assert_eq!((approve.id, approve.card), (card.id.to_string(), Some(card.digest)));
     assert!(approve.yes && approve.confirm.is_none());
     // Until the answer arrives, no other decision is sent.
     stage.wait(KEY_GUARD_MS);
     stage.keys("yyn");
-    assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
+    assert!(sent_approval(&mut stage).is_none() && stage.take_newest_order("deny").is_none());
     let decided = DecidedAnswer {
         id: card.id.to_string(),
         lane: card.terms.lane,
@@ -53,7 +53,7 @@ fn two_keys_approve_the_shown_card() {
 
 #[test]
 fn deciding_keys_count_only_after_the_guard_time() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("ay");
     stage.wait(KEY_GUARD_MS - 1);
     stage.keys("y");
@@ -62,29 +62,29 @@ fn deciding_keys_count_only_after_the_guard_time() {
         stage.wait(KEY_GUARD_MS - 1);
         stage.keys("y");
     }
-    assert!(approved(&mut stage).is_none());
+    assert!(sent_approval(&mut stage).is_none());
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    assert!(approved(&mut stage).is_some());
+    assert!(sent_approval(&mut stage).is_some());
 }
 
 #[test]
 fn enter_and_pasted_text_never_decide() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.press(KeyCode::Enter);
     for _ in 0..5 {
         stage.wait(KEY_GUARD_MS);
         stage.press(KeyCode::Enter);
         stage.wait(KEY_GUARD_MS);
-        stage.take(Message::Paste("y\ny".into()));
+        stage.handle_message(Message::Paste("y\ny".into()));
         stage.keys("y");
     }
-    assert!(approved(&mut stage).is_none(), "a paste begins the quiet moment anew");
+    assert!(sent_approval(&mut stage).is_none(), "a paste begins the quiet moment anew");
 }
 
 #[test]
 fn changed_card_rearms_its_keys_and_its_new_digest_is_sent() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     let changed = held(1, 700_000, |card| card.digest = "ff".repeat(32));
@@ -92,15 +92,15 @@ fn changed_card_rearms_its_keys_and_its_new_digest_is_sent() {
     // A new entry makes the console query the requests again. The answer has a changed card.
     stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
     stage.wait(1_000);
-    let (call, _) = stage.took("requests").unwrap();
+    let (call, _) = stage.take_newest_order("requests").unwrap();
     let requests = [vec![changed], rest.to_vec()].concat();
     stage.answer(call, Ok(Answer::Requests { requests }));
     assert!(stage.screen().contains("The card changed"));
     stage.keys("y");
-    assert!(approved(&mut stage).is_none(), "the new card was not there to be read");
+    assert!(sent_approval(&mut stage).is_none(), "the new card was not there to be read");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    assert_eq!(approved(&mut stage).unwrap().1.card, Some("ff".repeat(32)));
+    assert_eq!(sent_approval(&mut stage).unwrap().1.card, Some("ff".repeat(32)));
 }
 
 /// A new request arrives at different moments of an approval and at different positions in the list. In some lists it
@@ -121,19 +121,19 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
     ];
     for (n, (is_still_there, requests)) in lists.iter().enumerate() {
         for moment in ["while keys are dead", "before y", "y is down", "y is sent"] {
-            let mut stage = Stage::full(SIZE);
+            let mut stage = Stage::with_all_panes(SIZE);
             let first = vec![shown(), waits(2, 223_000), waits(3, 47_000)];
             let list = |stage: &mut Stage, requests: Vec<_>| {
                 stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
                 stage.wait(1_000);
-                let (call, _) = stage.took("requests").unwrap();
+                let (call, _) = stage.take_newest_order("requests").unwrap();
                 stage.answer(call, Ok(Answer::Requests { requests }));
             };
             list(&mut stage, first);
             // The query is sent before the card opens, and answered at a later moment.
             stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
             stage.wait(1_000);
-            let (call, _) = stage.took("requests").unwrap();
+            let (call, _) = stage.take_newest_order("requests").unwrap();
             let arrive = |stage: &mut Stage, at: &str| {
                 if at == moment {
                     let requests = requests.clone();
@@ -146,7 +146,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
             arrive(&mut stage, "before y");
             stage.keys("y");
             arrive(&mut stage, "y is down");
-            let sent = approved(&mut stage);
+            let sent = sent_approval(&mut stage);
             let ours = shown().card.unwrap();
             if *is_still_there || moment == "y is sent" {
                 let (_, approve) = sent.expect("the shown request is approved");
@@ -159,7 +159,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
             for _again in 0..3 {
                 stage.wait(KEY_GUARD_MS);
                 stage.keys("y");
-                if let Some((_, approve)) = approved(&mut stage) {
+                if let Some((_, approve)) = sent_approval(&mut stage) {
                     assert_eq!(approve.id, ours.id.to_string(), "list {n}, {moment}");
                 }
             }
@@ -169,7 +169,7 @@ fn t_33_new_request_never_changes_what_the_key_approves() {
 
 #[test]
 fn large_amount_must_be_typed_before_approval() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("ja");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
@@ -180,23 +180,23 @@ fn large_amount_must_be_typed_before_approval() {
     assert!(stage.screen().contains("The amount is 1.50, not 1.60"));
     stage.press(KeyCode::Backspace);
     stage.keys("5y");
-    let (_, approve) = approved(&mut stage).unwrap();
+    let (_, approve) = sent_approval(&mut stage).unwrap();
     assert_eq!(approve.confirm.map(|usd| usd.to_string()), Some("1.50".into()));
 }
 
 #[test]
 fn approval_that_the_engine_would_refuse_is_not_sent() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("jja");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    assert!(approved(&mut stage).is_none());
+    assert!(sent_approval(&mut stage).is_none());
     stage.keys("n");
     stage.wait(PASTE_GAP_MS);
-    assert!(stage.took("deny").is_some());
+    assert!(stage.take_newest_order("deny").is_some());
 
     // The engine's reason takes precedence over the hint to scroll.
-    let mut stage = Stage::full((60, 16));
+    let mut stage = Stage::with_all_panes((60, 16));
     stage.keys("jja");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
@@ -210,7 +210,7 @@ fn approval_that_the_engine_would_refuse_is_not_sent() {
 fn key_without_effect_on_a_card_shows_a_hint() {
     for (keys, said) in [("a", "press only y to approve"), ("ja", "type digits, then only y")] {
         for code in [KeyCode::Enter, KeyCode::Char('Y'), KeyCode::Char('x'), KeyCode::F(1)] {
-            let mut stage = Stage::full(SIZE);
+            let mut stage = Stage::with_all_panes(SIZE);
             stage.keys(keys);
             stage.wait(KEY_GUARD_MS);
             stage.press(code);
@@ -219,10 +219,10 @@ fn key_without_effect_on_a_card_shows_a_hint() {
             stage.keys("n");
             assert!(!stage.screen().contains(said), "{code:?}: {}", stage.screen());
         }
-        let mut stage = Stage::full(SIZE);
+        let mut stage = Stage::with_all_panes(SIZE);
         stage.keys(keys);
         stage.wait(KEY_GUARD_MS);
-        stage.take(Message::Paste("1.5".into()));
+        stage.handle_message(Message::Paste("1.5".into()));
         assert!(stage.screen().contains("pasted text is not taken here: type it"));
         assert!(!stage.screen().contains("[1.5"), "{}", stage.screen());
     }
@@ -231,13 +231,13 @@ fn key_without_effect_on_a_card_shows_a_hint() {
         ("y", 0, "too early: press the key again"),
         ("n", 0, "too early: press the key again"),
     ] {
-        let mut stage = Stage::full(SIZE);
+        let mut stage = Stage::with_all_panes(SIZE);
         stage.keys("a");
         stage.wait(moment);
         stage.keys(keys);
         assert!(stage.screen().contains(said), "{}", stage.screen());
     }
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("jja");
     stage.wait(KEY_GUARD_MS);
     stage.press(KeyCode::Enter);
@@ -249,17 +249,17 @@ fn after_the_deny_key_y_denies_and_no_key_approves() {
     for (size, confirms) in [(SIZE, "y"), ((60, 16), "y"), (SIZE, "n")] {
         // The second request requires a typed amount, and the third cannot be approved.
         for opens in ["d", "jd", "jjd"] {
-            let mut stage = Stage::full(size);
+            let mut stage = Stage::with_all_panes(size);
             stage.keys(opens);
             stage.wait(KEY_GUARD_MS);
             let screen = stage.screen();
             assert!(screen.contains("Deny request") && screen.contains("y denies it"), "{screen}");
             stage.keys("d");
             stage.wait(KEY_GUARD_MS);
-            assert!(stage.took("deny").is_none(), "the key that opened it does not confirm");
+            assert!(stage.take_newest_order("deny").is_none(), "the key that opened it does not confirm");
             stage.keys(confirms);
-            assert!(approved(&mut stage).is_none(), "{opens} {confirms}");
-            assert!(stage.took("deny").is_some(), "{opens} {confirms}");
+            assert!(sent_approval(&mut stage).is_none(), "{opens} {confirms}");
+            assert!(stage.take_newest_order("deny").is_some(), "{opens} {confirms}");
         }
     }
 }
@@ -268,20 +268,20 @@ fn after_the_deny_key_y_denies_and_no_key_approves() {
 #[test]
 fn no_key_approves_on_a_card_that_was_opened_to_deny() {
     for keys in ["1.50y", "u1.50y", "ay", "jy", " y", "Gy"] {
-        let mut stage = Stage::full(SIZE);
+        let mut stage = Stage::with_all_panes(SIZE);
         stage.keys("jd");
         for key in keys.chars() {
             stage.wait(KEY_GUARD_MS);
             stage.keys(&key.to_string());
         }
-        assert!(approved(&mut stage).is_none(), "{keys}");
-        assert!(stage.took("wallet.open").is_none(), "{keys}");
+        assert!(sent_approval(&mut stage).is_none(), "{keys}");
+        assert!(stage.take_newest_order("wallet.open").is_none(), "{keys}");
     }
 }
 
 #[test]
 fn closed_card_ignores_keys_and_shows_its_end() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     let id = stage.model.server.queue[0].request.id.clone();
@@ -292,39 +292,39 @@ fn closed_card_ignores_keys_and_shows_its_end() {
     assert!(stage.screen().contains("Can no longer be decided: denied"));
     stage.wait(KEY_GUARD_MS);
     stage.keys("yn");
-    assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
+    assert!(sent_approval(&mut stage).is_none() && stage.take_newest_order("deny").is_none());
 
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.wait(754_000);
     assert!(stage.screen().contains("longer be decided: expired."));
     stage.keys("y");
-    assert!(approved(&mut stage).is_none());
+    assert!(sent_approval(&mut stage).is_none());
 }
 
 #[test]
 fn a_refused_decision_stays_on_the_card_with_its_reason() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    let (call, _) = approved(&mut stage).unwrap();
+    let (call, _) = sent_approval(&mut stage).unwrap();
     stage.answer(call, Err(Fault::new(Code::CardChanged)));
     assert!(stage.model.overlay.is_some());
     assert!(stage.screen().contains(Code::CardChanged.sentence().split(' ').next().unwrap()));
     stage.keys("y");
-    assert!(approved(&mut stage).is_none());
+    assert!(sent_approval(&mut stage).is_none());
 }
 
 #[test]
 fn pending_list_keeps_its_order_under_the_cursor() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("j");
     let before: Vec<String> =
         stage.model.server.queue.iter().map(|row| row.request.id.clone()).collect();
     stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
     stage.wait(1_000);
-    let (call, _) = stage.took("requests").unwrap();
+    let (call, _) = stage.take_newest_order("requests").unwrap();
     // In the engine's new list, the order differs, one request is missing, and an urgent one is new.
     let requests = vec![held(9, 5_000, |_| {}), held(3, 40_000, |_| {}), held(2, 200_000, |_| {})];
     stage.answer(call, Ok(Answer::Requests { requests }));
@@ -341,7 +341,7 @@ fn pending_list_keeps_its_order_under_the_cursor() {
 #[test]
 fn observer_and_too_small_screen_decide_nothing() {
     let observing = Setup { observe: true, ..Setup::default() };
-    for mut stage in [Stage::filled(observing, SIZE), Stage::full((59, 15))] {
+    for mut stage in [Stage::with_rows(observing, SIZE), Stage::with_all_panes((59, 15))] {
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         stage.keys("yn");
@@ -356,7 +356,7 @@ fn observer_and_too_small_screen_decide_nothing() {
 }
 
 /// Generates key presses, each with the pause before it.
-fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
+fn any_key_presses() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
     let keys = "aydnjkgGsruq:+?1256 .x";
     let key = prop_oneof![
         6 => prop::sample::select(keys.chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
@@ -375,8 +375,8 @@ proptest! {
     /// Only a lone `y` approves, on a card that `a` or Enter opened. The key before it came at least 400 ms earlier,
     /// unless it was a digit of the amount.
     #[test]
-    fn no_stream_of_keys_approves_by_accident(strokes in strokes()) {
-        let mut stage = Stage::full(SIZE);
+    fn no_stream_of_keys_approves_by_accident(strokes in any_key_presses()) {
+        let mut stage = Stage::with_all_panes(SIZE);
         // The last two key presses, each with the pause before it.
         let mut before: [Option<(u64, KeyCode)>; 2] = [None, None];
         let mut opened = false;
@@ -384,7 +384,7 @@ proptest! {
         let end = [(KEY_GUARD_MS, KeyCode::Null)];
         for (pause, code) in strokes.into_iter().chain(end) {
             stage.wait(pause);
-            if stage.took("approve").is_some() {
+            if stage.take_newest_order("approve").is_some() {
                 let [other, decided] = before;
                 let (quiet, key) = decided.unwrap();
                 prop_assert_eq!(key, KeyCode::Char('y'));
@@ -402,20 +402,20 @@ proptest! {
 
     /// A single key approves nothing, even if it is pressed many times at any speed.
     #[test]
-    fn no_single_key_approves(code in strokes(), pauses in prop::collection::vec(0u64..2_000, 1..30)) {
+    fn no_single_key_approves(code in any_key_presses(), pauses in prop::collection::vec(0u64..2_000, 1..30)) {
         let key = code[0].1;
-        let mut stage = Stage::full(SIZE);
+        let mut stage = Stage::with_all_panes(SIZE);
         for pause in pauses {
             stage.wait(pause);
             stage.press(key);
         }
-        prop_assert!(approved(&mut stage).is_none());
+        prop_assert!(sent_approval(&mut stage).is_none());
     }
 }
 
 #[test]
 fn an_amount_typed_for_one_card_does_not_count_for_another() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("ja");
     stage.wait(KEY_GUARD_MS);
     stage.keys("1.5");
@@ -426,17 +426,17 @@ fn an_amount_typed_for_one_card_does_not_count_for_another() {
     let requests = vec![held(1, 754_000, |_card| {}), changed];
     stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
     stage.wait(KEY_GUARD_MS);
-    let (call, _) = stage.took("requests").unwrap();
+    let (call, _) = stage.take_newest_order("requests").unwrap();
     stage.answer(call, Ok(Answer::Requests { requests }));
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    assert!(approved(&mut stage).is_none() && stage.screen().contains("Type the amount first"));
+    assert!(sent_approval(&mut stage).is_none() && stage.screen().contains("Type the amount first"));
 }
 
 /// An observer can press any key without an effect.
 #[test]
 fn no_key_of_an_observer_changes_anything() {
-    let mut stage = Stage::filled(Setup { observe: true, ..Setup::default() }, SIZE);
+    let mut stage = Stage::with_rows(Setup { observe: true, ..Setup::default() }, SIZE);
     let queries =
         ["status", "requests", "agent.list", "policy.list", "history", "activity", "watch"];
     let shows = ["address.list", "balances", "config.get", "agent.show", "policy.show", "receipt"];
@@ -449,7 +449,7 @@ fn no_key_of_an_observer_changes_anything() {
                     stage.keys(if card { "1a" } else { "" });
                     stage.wait(KEY_GUARD_MS);
                 }
-                stage.take(Message::Key(KeyEvent::new(key.code, modifiers)));
+                stage.handle_message(Message::Key(KeyEvent::new(key.code, modifiers)));
                 stage.wait(if twice { KEY_GUARD_MS } else { 1 });
                 assert!(stage.model.line.is_none(), "{}", key.name);
             }
@@ -467,10 +467,10 @@ fn question_ignores_an_early_yes_and_pasted_text() {
     let answers = |stage: &Stage| {
         stage.intents.iter().filter(|one| one.starts_with("Send")).cloned().collect::<Vec<_>>()
     };
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys(":address delete research");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("address.delete").unwrap();
+    let (id, _) = stage.take_newest_order("address.delete").unwrap();
     let prompt = Prompt::Confirm { lines: Vec::new(), question: "Remove it?".into() };
     stage.frame(ToClient::Prompt { id, prompt });
     stage.keys("yy");
@@ -487,7 +487,7 @@ fn question_ignores_an_early_yes_and_pasted_text() {
         Prompt::TypeAmount { lines: Vec::new(), amount: "1.50".into() },
     ] {
         stage.frame(ToClient::Prompt { id, prompt });
-        stage.take(Message::Paste("research".into()));
+        stage.handle_message(Message::Paste("research".into()));
         assert!(!stage.screen().contains("> research"), "{}", stage.screen());
     }
 }

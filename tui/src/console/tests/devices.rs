@@ -13,20 +13,20 @@ use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::oneshot::tests::fixtures;
 
-const PRESS: &str =
+const PROMPT_STATE: &str =
     "The Ledger Flex (0001) shows it: compare it with this, and sign or refuse it there.";
-const LOCKED: &str = "The Ledger Flex (0001) is locked: enter its PIN.";
-const SWITCH_OFF: &str = "Turn on \"Raw messages\" (or \"Blind signing\") in the settings of the Ethereum app of the Ledger Flex \
+const LOCKED_STATE: &str = "The Ledger Flex (0001) is locked: enter its PIN.";
+const SWITCH_OFF_STATE: &str = "Turn on \"Raw messages\" (or \"Blind signing\") in the settings of the Ethereum app of the Ledger Flex \
     (0001). Take your time: the wallet asks it again after 30 seconds and then each minute, or now with r in the console or \
     `requests --retry`.";
 
 /// Returns a console with one request for a device and one for the operator.
 fn stage(size: (u16, u16), state: &str, label: &str, is_prompting: bool) -> Stage {
-    staged(Stage::full(size), (state, label, is_prompting), None)
+    with_device_requests(Stage::with_all_panes(size), (state, label, is_prompting), None)
 }
 
 /// Adds these requests to a console. The device may be an emulator.
-fn staged(
+fn with_device_requests(
     mut stage: Stage,
     (state, label, is_prompting): (&str, &str, bool),
     emulator: Option<&str>,
@@ -45,7 +45,7 @@ fn staged(
         label: label.to_owned(),
         state: state.to_owned(),
         is_prompting,
-        may_retry: state == SWITCH_OFF,
+        may_retry: state == SWITCH_OFF_STATE,
         waiting: 1,
     };
     let status =
@@ -56,7 +56,7 @@ fn staged(
         [("requests", Answer::Requests { requests }), ("status", Answer::Status(status))]
     {
         stage.wait(2_000);
-        let (call, _order) = stage.took(topic).expect("it is read again");
+        let (call, _order) = stage.take_newest_order(topic).expect("it is read again");
         stage.answer(call, Ok(answer));
     }
     stage.sent.clear();
@@ -66,24 +66,24 @@ fn staged(
 #[test]
 fn requests_at_a_device() {
     for size in SIZES {
-        assert_screen("device_locked", &stage(size, LOCKED, "locked", false));
-        assert_screen("device_prompting", &stage(size, PRESS, "confirm on device", true));
+        assert_screen("device_locked", &stage(size, LOCKED_STATE, "locked", false));
+        assert_screen("device_prompting", &stage(size, PROMPT_STATE, "confirm on device", true));
         let mut emulated =
-            staged(Stage::full(size), (PRESS, "confirm on device", true), Some("127.0.0.1:9999"));
+            with_device_requests(Stage::with_all_panes(size), (PROMPT_STATE, "confirm on device", true), Some("127.0.0.1:9999"));
         emulated.keys("a");
         emulated.wait(KEY_GUARD_MS);
         let shown = emulated.screen();
         assert!(shown.contains("EMULATOR") && shown.contains("NOT a Ledger"), "{shown}");
     }
     for size in SIZES {
-        let mut stage = stage(size, SWITCH_OFF, "switch off", false);
+        let mut stage = stage(size, SWITCH_OFF_STATE, "switch off", false);
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         let shown = stage.screen();
         assert!(shown.contains("r asks the Ledger again"), "{shown}");
     }
     for size in ALL_SIZES {
-        let mut stage = stage(size, PRESS, "confirm on device", true);
+        let mut stage = stage(size, PROMPT_STATE, "confirm on device", true);
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         assert_screen("device_card", &stage);
@@ -92,7 +92,7 @@ fn requests_at_a_device() {
 
 #[test]
 fn a_request_at_a_device_can_only_be_denied() {
-    let mut stage = stage((80, 24), PRESS, "confirm on device", true);
+    let mut stage = stage((80, 24), PROMPT_STATE, "confirm on device", true);
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
@@ -117,7 +117,7 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
         stage.sent.iter().filter(is_retry).count()
     };
     for card in [false, true] {
-        let mut stage = stage((80, 24), SWITCH_OFF, "switch off", false);
+        let mut stage = stage((80, 24), SWITCH_OFF_STATE, "switch off", false);
         if card {
             stage.keys("a");
             stage.wait(KEY_GUARD_MS);
@@ -131,12 +131,12 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
         assert_eq!(retries(&stage), 1, "card {card}: {:?}", stage.sent);
     }
     // `r` has no effect while the Ledger is locked, and for an observer.
-    let mut locked = stage((80, 24), LOCKED, "locked", false);
+    let mut locked = stage((80, 24), LOCKED_STATE, "locked", false);
     locked.keys("r");
     locked.wait(KEY_GUARD_MS);
     assert_eq!(retries(&locked), 0, "{:?}", locked.sent);
-    let observing = Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24));
-    let mut observing = staged(observing, (SWITCH_OFF, "switch off", false), None);
+    let observing = Stage::with_rows(Setup { observe: true, ..Setup::default() }, (80, 24));
+    let mut observing = with_device_requests(observing, (SWITCH_OFF_STATE, "switch off", false), None);
     observing.keys("r");
     observing.keys("a");
     observing.keys("r");
@@ -147,7 +147,7 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
 /// A device signs a trade in several steps. The request remains in the list after its approval and between the steps.
 #[test]
 fn an_approved_trade_stays_in_the_list_until_its_device_has_signed() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     let trade = |status: &str, step: Option<&str>| {
         let mut request = held(1, 290_000, |_card| {});
         request.lane = Lane::Trade;

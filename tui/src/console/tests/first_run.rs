@@ -15,7 +15,7 @@ use crate::link::{Received, Secret};
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
 /// Creates a console whose engine has completed the first `done` steps.
-fn after(done: usize, size: (u16, u16)) -> Stage {
+fn stage_after_steps(done: usize, size: (u16, u16)) -> Stage {
     let mut stage = Stage::new(Setup { owner: true, ..Setup::default() }, size);
     let mut status = fixtures::status();
     status.wallet = if done > 0 { fixtures::wallet() } else { fixtures::no_wallet() };
@@ -37,7 +37,7 @@ fn after(done: usize, size: (u16, u16)) -> Stage {
             }
             Order::Address(_) => Answer::Addresses { addresses: Vec::new() },
             Order::Balances(_) => Answer::Balances { addresses: holdings.clone() },
-            Order::Positions(_) => Answer::Positions(more_fixtures::lent(Vec::new(), 0)),
+            Order::Positions(_) => Answer::Positions(more_fixtures::positions_answer(Vec::new(), 0)),
             Order::History(_) => {
                 Answer::History(HistoryAnswer { requests: Vec::new(), more: false })
             }
@@ -57,14 +57,14 @@ fn after(done: usize, size: (u16, u16)) -> Stage {
 fn every_step_is_shown_with_its_command() {
     for size in ALL_SIZES {
         for done in 0..8 {
-            let stage = after(done, size);
+            let stage = stage_after_steps(done, size);
             assert_screen(&format!("first_steps_{done}"), &stage);
         }
-        let mut stage = after(0, size);
+        let mut stage = stage_after_steps(0, size);
         stage.keys("n");
         assert_screen("first_step_line", &stage);
         stage.press(KeyCode::Enter);
-        let (id, _) = stage.took("wallet.create").unwrap();
+        let (id, _) = stage.take_newest_order("wallet.create").unwrap();
         let prompt = Prompt::Secret { what: SecretPrompt::NewPassword };
         stage.frame(ToClient::Prompt { id, prompt });
         assert_screen("new_password", &stage);
@@ -77,12 +77,12 @@ fn every_step_is_shown_with_its_command() {
 #[test]
 fn each_first_step_writes_a_valid_command() {
     for done in 0..7 {
-        let mut stage = after(done, (120, 40));
+        let mut stage = stage_after_steps(done, (120, 40));
         stage.keys("n");
         let line = stage.model.line.as_ref().unwrap().text();
         assert!(Order::parse_line(&line).is_ok(), "{line}");
     }
-    let mut stage = after(7, (120, 40));
+    let mut stage = stage_after_steps(7, (120, 40));
     stage.keys("n");
     assert!(stage.model.line.is_none(), "it is for a shell");
     let copied = stage.intents.last().unwrap().clone();
@@ -94,7 +94,7 @@ fn each_first_step_writes_a_valid_command() {
 
 #[test]
 fn first_steps_disappear_with_the_first_request() {
-    let mut stage = after(7, (120, 40));
+    let mut stage = stage_after_steps(7, (120, 40));
     assert!(stage.screen().contains("bursar-demo"));
     stage.model.server.append(feed(1, 1), stage.now_ms);
     assert!(!stage.screen().contains("First steps"));
@@ -107,7 +107,7 @@ fn first_steps_disappear_with_the_first_request() {
 #[test]
 fn hidden_first_steps_are_counted() {
     for done in 0..8 {
-        let stage = after(done, (60, 16));
+        let stage = stage_after_steps(done, (60, 16));
         let screen = stage.screen();
         let steps = crate::console::model::setup::steps(&stage.model);
         let last = steps.iter().rposition(|step| screen.contains(&format!("] {}", step.title)));
@@ -120,19 +120,19 @@ fn hidden_first_steps_are_counted() {
 }
 
 /// Creates a console that shows the words of a new seed.
-fn shown(size: (u16, u16)) -> Stage {
-    let mut stage = after(1, size);
+fn stage_with_words(size: (u16, u16)) -> Stage {
+    let mut stage = stage_after_steps(1, size);
     stage.keys("n");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("seed.create").unwrap();
-    phrase(&mut stage, id);
+    let (id, _) = stage.take_newest_order("seed.create").unwrap();
+    deliver_words(&mut stage, id);
     stage
 }
 
 /// Delivers the words that a command requested.
-fn phrase(stage: &mut Stage, id: u64) {
+fn deliver_words(stage: &mut Stage, id: u64) {
     let secret = Secret(Zeroizing::new(fixtures::PHRASE.as_bytes().to_vec()));
-    stage.take(Message::Frame(Received::Secret { id, secret }));
+    stage.handle_message(Message::Frame(Received::Secret { id, secret }));
     let result = Ok(Answer::Seed(fixtures::seed()));
     let reply = Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Phrase) });
     stage.frame(ToClient::Done { id, reply });
@@ -141,7 +141,7 @@ fn phrase(stage: &mut Stage, id: u64) {
 #[test]
 fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
     for size in ALL_SIZES {
-        let mut stage = shown(size);
+        let mut stage = stage_with_words(size);
         assert_screen("seed_words", &stage);
         // Any program can read the clipboard.
         stage.keys("y");
@@ -173,7 +173,7 @@ fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
 /// The smallest screen shows all words at once, each next to its number.
 #[test]
 fn seed_check_starts_only_after_all_words_were_visible() {
-    let mut stage = shown((60, 16));
+    let mut stage = stage_with_words((60, 16));
     let screen = stage.screen();
     for (number, word) in (1..).zip(fixtures::PHRASE.split(' ')) {
         assert!(screen.contains(&format!("{number:>2}  {word}")), "{screen}");
@@ -184,7 +184,7 @@ fn seed_check_starts_only_after_all_words_were_visible() {
     // On a screen that is too small for all words, the operator must scroll through them; the last words alone do not
     // suffice.
     for keys in [&[][..], &[KeyCode::End]] {
-        let mut stage = shown((20, 5));
+        let mut stage = stage_with_words((20, 5));
         keys.iter().for_each(|key| stage.press(*key));
         stage.press(KeyCode::Enter);
         assert!(matches!(stage.model.overlay, Some(Overlay::Text(_))));
@@ -197,14 +197,14 @@ fn seed_check_starts_only_after_all_words_were_visible() {
 }
 
 /// Makes the engine report the seed that was created.
-fn made(stage: &mut Stage) {
+fn report_new_seed(stage: &mut Stage) {
     stage.model.server.status.as_mut().unwrap().wallet.seeds = 1;
 }
 
 #[test]
 fn seed_step_is_done_only_after_its_words_were_checked() {
-    let mut stage = shown((120, 40));
-    made(&mut stage);
+    let mut stage = stage_with_words((120, 40));
+    report_new_seed(&mut stage);
     assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
     stage.press(KeyCode::Esc);
     assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
@@ -212,8 +212,8 @@ fn seed_step_is_done_only_after_its_words_were_checked() {
     stage.keys("n");
     assert_eq!(stage.model.line.as_ref().unwrap().text(), "seed words S001");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("seed.words").unwrap();
-    phrase(&mut stage, id);
+    let (id, _) = stage.take_newest_order("seed.words").unwrap();
+    deliver_words(&mut stage, id);
     stage.press(KeyCode::Enter);
     let words: Vec<&str> = fixtures::PHRASE.split(' ').collect();
     while let Some(Overlay::Words(_, check)) = &stage.model.overlay {
@@ -227,7 +227,7 @@ fn seed_step_is_done_only_after_its_words_were_checked() {
 
 #[test]
 fn leaving_seed_words_unchecked_shows_how_to_see_them_again() {
-    let mut stage = shown((80, 24));
+    let mut stage = stage_with_words((80, 24));
     assert!(stage.screen().contains("sausage"));
     assert!(!format!("{:?}", stage.model).contains("sausage"));
     stage.press(KeyCode::Esc);
@@ -239,13 +239,13 @@ fn leaving_seed_words_unchecked_shows_how_to_see_them_again() {
 #[test]
 fn credentials_of_a_new_agent_are_copied_whole() {
     for size in ALL_SIZES {
-        let mut stage = after(4, size);
+        let mut stage = stage_after_steps(4, size);
         stage.keys("n");
         stage.press(KeyCode::Enter);
-        let (id, _) = stage.took("agent.register").unwrap();
+        let (id, _) = stage.take_newest_order("agent.register").unwrap();
         let token = format!("AT_{}", "0123456789abcdef".repeat(4));
         let secret = Secret(Zeroizing::new(token.clone().into_bytes()));
-        stage.take(Message::Frame(Received::Secret { id, secret }));
+        stage.handle_message(Message::Frame(Received::Secret { id, secret }));
         let result = Ok(Answer::Credentials(fixtures::credentials()));
         let reply =
             Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Token) });
@@ -260,10 +260,10 @@ fn credentials_of_a_new_agent_are_copied_whole() {
 /// An answer that arrives while a card is open is not lost, because it may contain a secret that is shown only once.
 #[test]
 fn answer_that_arrives_under_a_card_is_shown_after_it() {
-    let mut stage = Stage::full((120, 40));
+    let mut stage = Stage::with_all_panes((120, 40));
     stage.keys(":agent register second");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("agent.register").unwrap();
+    let (id, _) = stage.take_newest_order("agent.register").unwrap();
     stage.keys("a");
     stage.answer(id, Ok(Answer::Credentials(fixtures::credentials())));
     assert!(!stage.screen().contains("WALLET_AGENT_ID"));
@@ -274,11 +274,11 @@ fn answer_that_arrives_under_a_card_is_shown_after_it() {
 /// Any program can read the clipboard.
 #[test]
 fn seed_words_are_never_copied_to_the_clipboard() {
-    let mut stage = Stage::full((120, 40));
+    let mut stage = Stage::with_all_panes((120, 40));
     stage.keys(":seed words S001");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("seed.words").unwrap();
-    phrase(&mut stage, id);
+    let (id, _) = stage.take_newest_order("seed.words").unwrap();
+    deliver_words(&mut stage, id);
     assert!(stage.screen().contains("sausage"));
     stage.keys("y");
     assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));

@@ -68,12 +68,12 @@ fn stages() -> Vec<Stage> {
                 };
                 stage.answer(id, Ok(answer));
             }
-            if let Some((id, _)) = stage.took("balances") {
+            if let Some((id, _)) = stage.take_newest_order("balances") {
                 let addresses = vec![fixtures::holdings(HOSTILE)];
                 stage.answer(id, Ok(Answer::Balances { addresses }));
             }
-            let (id, _) = stage.took("positions").unwrap();
-            let mut lent = more_fixtures::lent(more_fixtures::positions(), 3);
+            let (id, _) = stage.take_newest_order("positions").unwrap();
+            let mut lent = more_fixtures::positions_answer(more_fixtures::positions(), 3);
             for position in &mut lent.positions {
                 (position.name, position.reason) = (HOSTILE.into(), HOSTILE.into());
                 (position.label, position.obstacle) = (HOSTILE.into(), Some(HOSTILE.into()));
@@ -104,9 +104,9 @@ fn no_cell_of_any_screen_contains_a_control_character() {
 
 /// Counts the bytes that go to the terminal.
 #[derive(Clone, Default)]
-struct Line(Rc<Cell<usize>>);
+struct CountingWriter(Rc<Cell<usize>>);
 
-impl Write for Line {
+impl Write for CountingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.set(self.0.get() + bytes.len());
         Ok(bytes.len())
@@ -117,15 +117,15 @@ impl Write for Line {
     }
 }
 
-fn show(canvas: &mut Canvas<Line>, stage: &Stage) {
+fn show(canvas: &mut Canvas<CountingWriter>, stage: &Stage) {
     canvas.show(stage.model.size, |buffer| view::draw(&stage.model, buffer)).unwrap();
 }
 
 /// Countdowns must not use up the bandwidth of an SSH connection.
 #[test]
 fn three_countdowns_write_less_than_200_bytes_a_second_and_idling_changes_nothing() {
-    let mut stage = Stage::full((200, 60));
-    let line = Line::default();
+    let mut stage = Stage::with_all_panes((200, 60));
+    let line = CountingWriter::default();
     let mut canvas = Canvas::new(line.clone());
     show(&mut canvas, &stage);
     assert!(line.0.replace(0) > 5_000, "the first frame is a whole one");
@@ -138,7 +138,7 @@ fn three_countdowns_write_less_than_200_bytes_a_second_and_idling_changes_nothin
     let (written, seconds) = (line.0.get(), 10);
     assert!(written > 0 && written < 200 * seconds, "{written} bytes in {seconds} s");
 
-    let mut stage = Stage::full((120, 40));
+    let mut stage = Stage::with_all_panes((120, 40));
     stage.model.server.queue.clear();
     show(&mut canvas, &stage);
     line.0.set(0);

@@ -21,30 +21,30 @@ const SIZE: (u16, u16) = (80, 24);
 fn all_topics_are_queried_within_the_limit_of_calls_in_flight() {
     let stage = Stage::new(Setup::default(), SIZE);
     assert_eq!(stage.sent.len(), 6);
-    let mut stage = Stage::full(SIZE);
-    let since = |stage: &mut Stage| match stage.took("watch") {
+    let mut stage = Stage::with_all_panes(SIZE);
+    let since = |stage: &mut Stage| match stage.take_newest_order("watch") {
         Some((_, Order::Watch(watch))) => watch.since,
         other => panic!("{other:?}"),
     };
-    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
     assert!(stage.screen().contains("ENGINE GONE"));
     // The console requests the entries after the newest known one.
-    stage.take(Message::Connected);
+    stage.handle_message(Message::Connected);
     let mut waiting = Vec::new();
     std::mem::swap(&mut waiting, &mut stage.sent);
     stage.sent = waiting;
     assert_eq!(since(&mut stage), Some(40));
-    assert!(stage.took("activity").is_none());
+    assert!(stage.take_newest_order("activity").is_none());
 }
 
 #[test]
 fn decision_in_flight_is_not_reported_as_done_when_the_link_is_lost() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
-    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
     let screen = stage.screen();
     assert!(screen.contains("no engine is connected"), "{screen}");
     stage.press(KeyCode::Esc);
@@ -53,13 +53,13 @@ fn decision_in_flight_is_not_reported_as_done_when_the_link_is_lost() {
 
 #[test]
 fn new_entries_are_added_once_and_older_pages_on_demand() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.frame(ToClient::Entries { id: 7, entries: feed(42, 3).into_iter().rev().collect() });
     let seqs: Vec<u64> = stage.model.server.feed.rows().map(|row| row.seq).collect();
     assert_eq!(seqs, (11..=42).rev().collect::<Vec<_>>());
     stage.keys("5");
     stage.press(KeyCode::End);
-    let (call, order) = stage.took("activity").unwrap();
+    let (call, order) = stage.take_newest_order("activity").unwrap();
     let Order::Activity(order) = order else { panic!() };
     assert_eq!(order.before, Some(11));
     let page = bursar_control::answers::ActivityAnswer { entries: feed(10, 10), more: false };
@@ -68,15 +68,15 @@ fn new_entries_are_added_once_and_older_pages_on_demand() {
     assert_eq!(stage.model.selected_row(Pane::Activity), 41);
     stage.press(KeyCode::Home);
     stage.press(KeyCode::End);
-    assert!(stage.took("activity").is_none(), "there is no more");
+    assert!(stage.take_newest_order("activity").is_none(), "there is no more");
 }
 
 #[test]
 fn a_command_line_runs_the_grammar_and_shows_the_answer() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys(":bursar agent show ABC123");
     stage.press(KeyCode::Enter);
-    let (call, _) = stage.took("agent.show").unwrap();
+    let (call, _) = stage.take_newest_order("agent.show").unwrap();
     assert_eq!(stage.intents.last().unwrap(), r#"Remember("bursar agent show ABC123")"#);
     stage.answer(call, Ok(Answer::Agent(fixtures::agent())));
     let screen = stage.screen();
@@ -96,9 +96,9 @@ fn a_command_line_runs_the_grammar_and_shows_the_answer() {
 
 #[test]
 fn password_input_is_hidden_and_a_new_password_is_typed_twice() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("u");
-    let (call, _) = stage.took("wallet.open").unwrap();
+    let (call, _) = stage.take_newest_order("wallet.open").unwrap();
     let prompt = |what| Prompt::Secret { what };
     stage.frame(ToClient::Prompt { id: call, prompt: prompt(SecretPrompt::Password) });
     stage.keys("hunter2 y");
@@ -114,7 +114,7 @@ fn password_input_is_hidden_and_a_new_password_is_typed_twice() {
     stage.keys("short");
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("at least 8"));
-    stage.take(Message::Paste("correct horse".into()));
+    stage.handle_message(Message::Paste("correct horse".into()));
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("Repeat the password"));
     stage.keys("correct house");
@@ -130,15 +130,15 @@ fn password_input_is_hidden_and_a_new_password_is_typed_twice() {
 
 #[test]
 fn leaving_asks_only_if_the_console_runs_the_engine() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("q");
     assert_eq!(stage.intents.last().unwrap(), "Quit");
-    let mut stage = Stage::filled(Setup { owner: true, ..Setup::default() }, SIZE);
+    let mut stage = Stage::with_rows(Setup { owner: true, ..Setup::default() }, SIZE);
     stage.keys("q");
     assert!(stage.screen().contains("3 requests are waiting"));
     assert!(!stage.screen().contains("attached console"), "{}", stage.screen());
     stage.wait(KEY_GUARD_MS);
-    let (id, _) = stage.took("status").expect("who else is there");
+    let (id, _) = stage.take_newest_order("status").expect("who else is there");
     for (consoles, message) in [(1, "Another attached console"), (2, "2 other attached consoles")] {
         let status = bursar_control::answers::StatusAnswer { consoles, ..fixtures::status() };
         stage.model.server.store(Topic::Status, Answer::Status(status.clone()), stage.now_ms);
@@ -161,7 +161,7 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
         let notices = stage.intents.iter().filter(|one| one.starts_with("Notify"));
         notices.cloned().collect::<Vec<_>>()
     };
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     let before = rings(&stage);
     assert_eq!(before.len(), 1);
     assert!(before[0].contains("3 requests need your approval"), "{before:?}");
@@ -188,11 +188,11 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
 
 #[test]
 fn resizing_keeps_the_typed_line_and_the_selection() {
-    let mut stage = Stage::full((200, 60));
+    let mut stage = Stage::with_all_panes((200, 60));
     stage.keys("j:policy create careful");
     for turn in 0..200u16 {
         let size = if turn % 2 == 0 { (20, 5) } else { (200, 60) };
-        stage.take(Message::Resize(size.0, size.1));
+        stage.handle_message(Message::Resize(size.0, size.1));
         assert!(stage.screen().contains(if turn % 2 == 0 { "careful" } else { ":policy create" }));
     }
     assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
@@ -201,7 +201,7 @@ fn resizing_keeps_the_typed_line_and_the_selection() {
 /// The Sent pane lists money that left the wallet. The money of a refused or denied request never leaves.
 #[test]
 fn sent_pane_lists_only_signed_payments() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     let rows = ["signed", "refused", "settled", "denied", "pending", "expired", "failed"];
     let rows = rows.map(|status| {
         let mut row = more_fixtures::history_row();
@@ -218,30 +218,30 @@ fn sent_pane_lists_only_signed_payments() {
 #[test]
 fn failed_query_is_shown_and_old_rows_stay() {
     let fault = || Fault::because(Code::ChainUnavailable, "No balance could be read.");
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("2");
     stage.model.mark_stale(&[Topic::Balances]);
     stage.wait(400);
-    let (id, _) = stage.took("balances").unwrap();
+    let (id, _) = stage.take_newest_order("balances").unwrap();
     stage.answer(id, Err(fault()));
     assert!(stage.screen().contains("old !"), "{}", stage.screen());
     stage.model.server.balances = None;
     assert!(stage.screen().contains("No balance could be read. Press r to retry."));
     stage.model.mark_stale(&[Topic::Balances]);
     stage.wait(400);
-    let (id, _) = stage.took("balances").unwrap();
+    let (id, _) = stage.take_newest_order("balances").unwrap();
     stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
     assert!(!stage.screen().contains("old !"));
     // Balances are polled, because the engine does not report incoming money. It reports changes of other topics.
     stage.sent.clear();
     stage.wait(300_000);
-    assert!(stage.took("balances").is_some() && stage.took("agent.list").is_none());
+    assert!(stage.take_newest_order("balances").is_some() && stage.take_newest_order("agent.list").is_none());
 }
 
 /// Two processes may have different wall clocks. So the engine reports the time left, and the console counts down.
 #[test]
 fn countdown_follows_the_engine_without_adding_transport_time() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     let left = |stage: &Stage| stage.model.server.queue[0].left_ms(stage.now_ms);
     let report = |stage: &mut Stage, ms| {
         let requests = vec![held(1, ms, |_card| {})];
@@ -267,7 +267,7 @@ fn countdown_follows_the_engine_without_adding_transport_time() {
 #[test]
 fn scrolling_ends_where_the_text_does() {
     for size in [(80, 24), (120, 40)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys("?");
         let top = stage.screen();
         for _ in 0..200 {

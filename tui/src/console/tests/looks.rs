@@ -45,11 +45,11 @@ fn panes() {
             ("5", "activity"),
             ("6", "sent"),
         ] {
-            let mut stage = Stage::full(size);
+            let mut stage = Stage::with_all_panes(size);
             stage.keys(key);
             assert_screen(name, &stage);
         }
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys("6+");
         assert_screen("sent_alone", &stage);
     }
@@ -59,7 +59,7 @@ fn panes() {
 fn cards() {
     for size in ALL_SIZES {
         for (keys, name) in [("a", "card"), ("ja", "card_typed"), ("jja", "card_refused")] {
-            let mut stage = Stage::full(size);
+            let mut stage = Stage::with_all_panes(size);
             stage.keys(keys);
             if name == "card" {
                 assert_screen("card_guarded", &stage);
@@ -68,13 +68,13 @@ fn cards() {
             stage.keys(if name == "card_typed" { "1.5" } else { "" });
             assert_screen(name, &stage);
         }
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys("jja");
         stage.wait(47_000);
         assert_screen("card_expired", &stage);
     }
     for (keys, name) in [("G", "card_end"), ("j", "card_scrolled")] {
-        let mut stage = Stage::full((60, 16));
+        let mut stage = Stage::with_all_panes((60, 16));
         stage.keys("ja");
         stage.keys(keys);
         stage.wait(KEY_GUARD_MS);
@@ -85,7 +85,7 @@ fn cards() {
 #[test]
 fn the_card_of_a_trade() {
     for size in ALL_SIZES {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         let queued = &mut stage.model.server.queue[0];
         let mut card = fixtures::trade_card();
         card.id = queued.request.id.parse().unwrap();
@@ -105,7 +105,7 @@ fn the_card_of_a_trade() {
 #[test]
 fn trades_in_execution_show_their_step() {
     for size in [(80, 24), (200, 60)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         let rows = vec![more_fixtures::executing_row(), more_fixtures::traded_row()];
         stage.model.server.sent = Some(rows);
         stage.keys("6");
@@ -116,7 +116,7 @@ fn trades_in_execution_show_their_step() {
 #[test]
 fn first_payee_and_low_balance_are_marked_at_every_size() {
     for size in [(120, 40), (80, 24), (60, 16)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         let card = stage.model.server.queue[0].request.card.as_mut().unwrap();
         card.paid_before =
             Some(PaidBefore { times: 0, approved: 0, first: None, last: None, usd: Usd::ZERO });
@@ -147,9 +147,9 @@ fn first_payee_and_low_balance_are_marked_at_every_size() {
 #[test]
 fn dialogs() {
     for size in ALL_SIZES {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys("u");
-        let (id, _) = stage.took("wallet.open").unwrap();
+        let (id, _) = stage.take_newest_order("wallet.open").unwrap();
         let prompt = Prompt::Secret { what: SecretPrompt::Password };
         stage.frame(ToClient::Prompt { id, prompt });
         stage.keys("secret");
@@ -184,7 +184,7 @@ fn dialogs() {
         stage.keys("1.5");
         assert_screen("type_amount", &stage);
 
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         let status = stage.model.server.status.as_mut().unwrap();
         status.wallet.locked = true;
         status.frozen = true;
@@ -193,24 +193,24 @@ fn dialogs() {
         stage.model.server.queue.clear();
         assert_screen("locked_frozen_untrusted", &stage);
 
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.model.server.status.as_mut().unwrap().disk_full = true;
         stage.model.server.queue.clear();
         assert_screen("disk_full", &stage);
 
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys("?");
         assert_screen("help", &stage);
 
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys(":policy show small");
         assert_screen("command_line", &stage);
         stage.press(KeyCode::Enter);
-        let (id, _) = stage.took("policy.show").unwrap();
+        let (id, _) = stage.take_newest_order("policy.show").unwrap();
         stage.answer(id, Ok(Answer::Policy(fixtures::policy())));
         assert_screen("told", &stage);
 
-        let mut stage = Stage::filled(Setup { owner: true, ..Setup::default() }, size);
+        let mut stage = Stage::with_rows(Setup { owner: true, ..Setup::default() }, size);
         stage.keys("q");
         assert_screen("leave", &stage);
     }
@@ -219,46 +219,46 @@ fn dialogs() {
 #[test]
 fn small_plain_and_lost() {
     for size in [(60, 16), (59, 15), (20, 5)] {
-        assert_screen("approvals", &Stage::full(size));
+        assert_screen("approvals", &Stage::with_all_panes(size));
     }
-    let mut stage = Stage::full((20, 5));
+    let mut stage = Stage::with_all_panes((20, 5));
     stage.keys(":freeze");
     assert_screen("command_line", &stage);
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("freeze").unwrap();
+    let (id, _) = stage.take_newest_order("freeze").unwrap();
     stage.answer(id, Ok(Answer::Frozen { frozen: true }));
     assert_screen("told", &stage);
     stage.press(KeyCode::Esc);
     stage.keys(":thaw");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("thaw").unwrap();
+    let (id, _) = stage.take_newest_order("thaw").unwrap();
     let prompt = Prompt::Secret { what: SecretPrompt::Password };
     stage.frame(ToClient::Prompt { id, prompt });
     stage.keys("secret");
     assert_screen("password", &stage);
-    let mut stage = Stage::full((60, 16));
+    let mut stage = Stage::with_all_panes((60, 16));
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
-    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
     stage.press(KeyCode::Esc);
     assert_screen("notice", &stage);
     for (name, palette, ascii) in [("mono", Palette::Mono, false), ("ascii", Palette::Ansi, true)] {
         let setup = Setup { theme: Theme { palette, ascii }, ..Setup::default() };
-        assert_screen(name, &Stage::filled(setup.clone(), (80, 24)));
-        assert_screen(name, &Stage::filled(setup, (120, 40)));
+        assert_screen(name, &Stage::with_rows(setup.clone(), (80, 24)));
+        assert_screen(name, &Stage::with_rows(setup, (120, 40)));
     }
-    let mut stage = Stage::full((80, 24));
-    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    let mut stage = Stage::with_all_panes((80, 24));
+    stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
     assert_screen("engine_gone", &stage);
-    stage.take(Message::Lost(Fault::new(Code::VersionMismatch)));
+    stage.handle_message(Message::Lost(Fault::new(Code::VersionMismatch)));
     assert_screen("engine_of_another_version", &stage);
-    stage.take(Message::Lost(Fault::new(Code::AuthFailed)));
+    stage.handle_message(Message::Lost(Fault::new(Code::AuthFailed)));
     assert_screen("engine_not_ours", &stage);
     assert_screen(
         "observing",
-        &Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24)),
+        &Stage::with_rows(Setup { observe: true, ..Setup::default() }, (80, 24)),
     );
 }
 
@@ -266,7 +266,7 @@ fn small_plain_and_lost() {
 #[test]
 fn local_times_name_their_zone() {
     for size in ALL_SIZES {
-        let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, size);
+        let mut stage = Stage::with_rows(Setup { zone: kathmandu(), ..Setup::default() }, size);
         for (keys, name) in [("3", "local_agents"), ("5", "local_activity"), ("6+", "local_sent")] {
             stage.keys(keys);
             assert_screen(name, &stage);
@@ -274,7 +274,7 @@ fn local_times_name_their_zone() {
             assert!(size.0 < 80 || screen.contains("UTC+5:45"), "{name} at {size:?}:\n{screen}");
             assert!(!screen.contains("00:40"), "{screen}");
         }
-        let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, size);
+        let mut stage = Stage::with_rows(Setup { zone: kathmandu(), ..Setup::default() }, size);
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         assert_screen("local_card", &stage);
@@ -286,12 +286,12 @@ fn local_times_name_their_zone() {
 
 #[test]
 fn utc_setting_shows_times_in_utc() {
-    let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
+    let mut stage = Stage::with_rows(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
     stage.keys("5");
     assert!(stage.screen().contains("UTC+5:45"), "{}", stage.screen());
     stage.keys(":config set console.time utc");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("config.set").unwrap();
+    let (id, _) = stage.take_newest_order("config.set").unwrap();
     stage.answer(id, Ok(Answer::Setting(fixtures::console_time("utc"))));
     stage.press(KeyCode::Esc);
     stage.wait(1_000);
@@ -318,7 +318,7 @@ fn utc_setting_shows_times_in_utc() {
 /// The times in an open entry and in the notice about refused requests name their zone.
 #[test]
 fn single_times_name_their_zone_too() {
-    let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
+    let mut stage = Stage::with_rows(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
     stage.keys("5");
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("2026-01-01 06:25 UTC+5:45"), "{}", stage.screen());
@@ -341,7 +341,7 @@ fn mono_ascii_screen_has_no_colour_and_only_ascii() {
     let theme = Theme { palette: Palette::Mono, ascii: true };
     let setup = Setup { theme, ..Setup::default() };
     for size in SIZES {
-        let mut stage = Stage::filled(setup.clone(), size);
+        let mut stage = Stage::with_rows(setup.clone(), size);
         for keys in ["", "a", "\u{1b}", "?"] {
             stage.keys(keys);
             for cell in stage.buffer().content() {
@@ -352,7 +352,7 @@ fn mono_ascii_screen_has_no_colour_and_only_ascii() {
         }
     }
     // Rows scroll, and the selected row is visible wherever it is.
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     let page = ActivityAnswer { entries: feed(20_000, 10_000), more: false };
     stage.model.server.store(
         crate::console::model::server::Topic::Feed,

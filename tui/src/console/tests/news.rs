@@ -20,13 +20,13 @@ fn bar(stage: &Stage) -> String {
 }
 
 fn gone(stage: &mut Stage) {
-    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
 }
 
 #[test]
 fn opened_journal_entry_shows_every_field() {
     for size in [(60, 16), (120, 40)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         let mut entries = feed(42, 2);
         entries.reverse();
         entries[0].detail = Some("a reason that is long ".repeat(20) + "and ends");
@@ -58,7 +58,7 @@ fn opened_journal_entry_shows_every_field() {
 /// A payment that a policy refuses needs no decision, so it is shown without ringing.
 #[test]
 fn refused_payment_is_noted_on_the_approvals_pane() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     let mut refused = feed(42, 1);
     refused[0].kind = "payment.refused".parse().unwrap();
     let rings = stage.intents.len();
@@ -98,13 +98,13 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
 /// Trades appear in the panes of payments: a note shows a refusal, and the Sent pane shows their steps.
 #[test]
 fn trades_are_news_like_payments() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     let mut entry = |kind: &str, seq| {
         let mut rows = feed(seq, 1);
         rows[0].kind = kind.parse().unwrap();
         stage.frame(bursar_control::wire::ToClient::Entries { id: 7, entries: rows });
         stage.wait(2_000);
-        let reload = stage.took("history");
+        let reload = stage.take_newest_order("history");
         if let Some((id, _order)) = &reload {
             let none = HistoryAnswer { requests: vec![], more: false };
             stage.answer(*id, Ok(Answer::History(none)));
@@ -123,7 +123,7 @@ fn note_disappears_when_something_newer_happens() {
         stage.wait(100);
         assert!(said(stage));
     };
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     tell(&mut stage);
     let now = stage.now_ms;
     let requests = vec![super::held(9, 500_000, |_card| {})];
@@ -133,7 +133,7 @@ fn note_disappears_when_something_newer_happens() {
     tell(&mut stage);
     gone(&mut stage);
     assert!(!said(&stage), "of an engine that has gone");
-    stage.take(Message::Connected);
+    stage.handle_message(Message::Connected);
     assert!(stage.screen().contains("Connected to the engine again."));
     gone(&mut stage);
     assert!(!stage.screen().contains("Connected to the engine again."), "{}", stage.screen());
@@ -146,11 +146,11 @@ fn note_disappears_when_something_newer_happens() {
 /// A query that was made before there was a wallet is repeated once there is one.
 #[test]
 fn balances_follow_the_wallet() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     let look = |stage: &mut Stage, wallet| {
         stage.model.mark_stale(&[Topic::Status]);
         stage.wait(400);
-        let (id, _) = stage.took("status").unwrap();
+        let (id, _) = stage.take_newest_order("status").unwrap();
         let status = bursar_control::answers::StatusAnswer { wallet, ..fixtures::status() };
         stage.answer(id, Ok(Answer::Status(status)));
         stage.wait(400);
@@ -161,7 +161,7 @@ fn balances_follow_the_wallet() {
     stage.model.server.query_failures.insert(Topic::Balances, "There is no wallet yet.".into());
     stage.model.purposes.clear();
     look(&mut stage, fixtures::wallet());
-    let (id, _) = stage.took("balances").expect("asked again");
+    let (id, _) = stage.take_newest_order("balances").expect("asked again");
     stage.answer(id, Ok(Answer::Balances { addresses: Vec::new() }));
     stage.keys("2");
     assert!(!stage.screen().contains("There is no wallet"), "{}", stage.screen());
@@ -170,29 +170,29 @@ fn balances_follow_the_wallet() {
 
 #[test]
 fn two_keys_freeze_from_anywhere_and_one_does_not() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.control('x');
     stage.wait(2_001);
     stage.control('x');
-    assert!(stage.took("freeze").is_none());
+    assert!(stage.take_newest_order("freeze").is_none());
     assert!(stage.screen().contains("Too late: nothing was frozen."), "{}", stage.screen());
     stage.control('x');
-    assert!(stage.took("freeze").is_some());
+    assert!(stage.take_newest_order("freeze").is_some());
 }
 
 /// An operator may regret a yes at once: the freeze keys also cancel it.
 #[test]
 fn freeze_keys_work_right_after_a_yes() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.control('x');
     stage.control('x');
-    assert!(stage.took("freeze").is_some());
+    assert!(stage.take_newest_order("freeze").is_some());
     stage.wait(PASTE_GAP_MS);
-    assert!(stage.took("approve").is_none(), "the yes did not come alone");
+    assert!(stage.take_newest_order("approve").is_none(), "the yes did not come alone");
 }
 
 /// The hint about the second key is shown only while a second press freezes, even without an engine.
@@ -200,9 +200,9 @@ fn freeze_keys_work_right_after_a_yes() {
 fn freeze_hint_ends_with_its_time_or_another_key() {
     const HINT: &str = "Press ^X again";
     for gone in [false, true] {
-        let mut stage = Stage::full(SIZE);
+        let mut stage = Stage::with_all_panes(SIZE);
         if gone {
-            stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+            stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
         }
         stage.control('x');
         assert!(stage.screen().contains(HINT));
@@ -217,6 +217,6 @@ fn freeze_hint_ends_with_its_time_or_another_key() {
         assert!(!stage.screen().contains("Too late"), "{}", stage.screen());
         // The two keys must follow each other, with no other key in between.
         stage.control('x');
-        assert!(stage.screen().contains(HINT) && stage.took("freeze").is_none());
+        assert!(stage.screen().contains(HINT) && stage.take_newest_order("freeze").is_none());
     }
 }

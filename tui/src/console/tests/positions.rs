@@ -43,7 +43,7 @@ fn answer() -> PositionsAnswer {
     for (number, position) in positions.iter_mut().enumerate() {
         position.venue = format!("0x{:040x}", number + 1);
     }
-    PositionsAnswer { unread: vec![unread()], ..more_fixtures::lent(positions, 7) }
+    PositionsAnswer { unread: vec![unread()], ..more_fixtures::positions_answer(positions, 7) }
 }
 
 /// Positions with different values and long names. Every `every`th position has an obstacle.
@@ -58,30 +58,30 @@ fn many(count: usize, every: usize) -> PositionsAnswer {
         obstacle: template[1].obstacle.clone().filter(|_why| number.is_multiple_of(every)),
         ..template[0].clone()
     });
-    more_fixtures::lent(positions.collect(), count)
+    more_fixtures::positions_answer(positions.collect(), count)
 }
 
-fn with(size: (u16, u16), answer: PositionsAnswer) -> Stage {
-    let mut stage = Stage::full(size);
+fn stage_with(size: (u16, u16), answer: PositionsAnswer) -> Stage {
+    let mut stage = Stage::with_all_panes(size);
     let mut addresses = vec![fixtures::holdings("EVIL")];
     // Each token of a network needs a different address.
     addresses[0].networks[0].balances[3].token_address = Some(fixtures::PAYER.into());
-    learn(&mut stage, Topic::Balances, Answer::Balances { addresses });
-    learn(&mut stage, Topic::Positions, Answer::Positions(answer));
+    answer_topic(&mut stage, Topic::Balances, Answer::Balances { addresses });
+    answer_topic(&mut stage, Topic::Positions, Answer::Positions(answer));
     stage.keys("2");
     stage
 }
 
-fn learn(stage: &mut Stage, topic: Topic, answer: Answer) {
+fn answer_topic(stage: &mut Stage, topic: Topic, answer: Answer) {
     let now = stage.now_ms;
     stage.model.server.store(topic, answer, now);
 }
 
 /// Answers a new query of `positions`.
-fn asked(stage: &mut Stage, result: Result<Answer, Fault>) {
+fn answer_new_query(stage: &mut Stage, result: Result<Answer, Fault>) {
     stage.model.mark_stale(&[Topic::Positions]);
     stage.wait(400);
-    let (id, _) = stage.took("positions").unwrap();
+    let (id, _) = stage.take_newest_order("positions").unwrap();
     stage.answer(id, result);
 }
 
@@ -92,7 +92,7 @@ fn fault() -> Fault {
 #[test]
 fn positions_look_right_at_every_size() {
     for size in ALL_SIZES {
-        let mut stage = with(size, answer());
+        let mut stage = stage_with(size, answer());
         assert_screen("positions", &stage);
         stage.press(KeyCode::End);
         assert_screen("positions_end", &stage);
@@ -103,22 +103,22 @@ fn positions_look_right_at_every_size() {
         stage.press(KeyCode::Esc);
         stage.keys("+");
         assert_screen("positions_alone", &stage);
-        stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+        stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
         assert_screen("positions_without_engine", &stage);
 
         let one = more_fixtures::positions()[..1].to_vec();
-        assert_screen("positions_one", &with(size, more_fixtures::lent(one, 7)));
-        assert_screen("positions_none", &with(size, more_fixtures::lent(Vec::new(), 7)));
-        let none = PositionsAnswer { unread: vec![unread()], ..more_fixtures::lent(Vec::new(), 6) };
-        assert_screen("positions_unread", &with(size, none));
-        let mut stage = with(size, many(1_000, 3));
+        assert_screen("positions_one", &stage_with(size, more_fixtures::positions_answer(one, 7)));
+        assert_screen("positions_none", &stage_with(size, more_fixtures::positions_answer(Vec::new(), 7)));
+        let none = PositionsAnswer { unread: vec![unread()], ..more_fixtures::positions_answer(Vec::new(), 6) };
+        assert_screen("positions_unread", &stage_with(size, none));
+        let mut stage = stage_with(size, many(1_000, 3));
         for _each in 0..11 {
             stage.press(KeyCode::Down);
         }
         assert_screen("positions_many", &stage);
 
-        let mut stage = with(size, answer());
-        asked(&mut stage, Err(fault()));
+        let mut stage = stage_with(size, answer());
+        answer_new_query(&mut stage, Err(fault()));
         assert_screen("positions_old", &stage);
         stage.model.server.positions = None;
         assert_screen("positions_unknown", &stage);
@@ -131,10 +131,10 @@ fn venue_that_changed_is_noted_once() {
     let mut changed = answer();
     changed.positions[1].trust = VenueTrust::Changed;
     changed.positions[1].reason = "its owner is not trusted".into();
-    let mut stage = with((80, 24), answer());
-    asked(&mut stage, Ok(Answer::Positions(answer())));
+    let mut stage = stage_with((80, 24), answer());
+    answer_new_query(&mut stage, Ok(Answer::Positions(answer())));
     assert_eq!(note(&stage), None);
-    asked(&mut stage, Ok(Answer::Positions(changed.clone())));
+    answer_new_query(&mut stage, Ok(Answer::Positions(changed.clone())));
     let text = "The venue \"Steakhouse USDG\" is no longer trusted. Press 2 to see why.";
     assert_eq!(note(&stage).as_deref(), Some(text));
     let screen = stage.screen();
@@ -144,13 +144,13 @@ fn venue_that_changed_is_noted_once() {
     unread.positions.remove(1);
     for known in [changed.clone(), unread, changed.clone()] {
         stage.model.last_note = None;
-        asked(&mut stage, Ok(Answer::Positions(known)));
+        answer_new_query(&mut stage, Ok(Answer::Positions(known)));
         assert_eq!(note(&stage), None);
     }
     // A note is shown again for a row that was trusted in between. Several venues share one note.
-    asked(&mut stage, Ok(Answer::Positions(answer())));
+    answer_new_query(&mut stage, Ok(Answer::Positions(answer())));
     changed.positions[2].trust = VenueTrust::Changed;
-    asked(&mut stage, Ok(Answer::Positions(changed)));
+    answer_new_query(&mut stage, Ok(Answer::Positions(changed)));
     let text = "2 venues are no longer trusted. Press 2 to see why.";
     assert_eq!(note(&stage).as_deref(), Some(text));
 }
@@ -158,7 +158,7 @@ fn venue_that_changed_is_noted_once() {
 #[test]
 fn every_row_can_be_scrolled_to() {
     for size in EACH_LAYOUT {
-        let mut stage = with(size, many(30, 3));
+        let mut stage = stage_with(size, many(30, 3));
         stage.model.server.positions.as_mut().unwrap().unread = vec![unread(); 3];
         let balances = stage.model.row_count(Pane::Balances) - 33;
         for index in 0..balances + 33 {
@@ -173,7 +173,7 @@ fn every_row_can_be_scrolled_to() {
             assert!(screen.contains(&wanted), "row {index} at {size:?}:\n{screen}");
             stage.press(KeyCode::Down);
         }
-        let mut stage = with(size, many(1_000, 7));
+        let mut stage = stage_with(size, many(1_000, 7));
         stage.press(KeyCode::End);
         assert!(stage.screen().contains("123456789.000999 USDG"), "{}", stage.screen());
         stage.press(KeyCode::PageUp);
@@ -186,7 +186,7 @@ fn every_row_can_be_scrolled_to() {
 #[test]
 fn selected_position_is_whole() {
     for size in [(60, 16), (80, 24), (120, 40), (200, 60)] {
-        let mut stage = with(size, answer());
+        let mut stage = stage_with(size, answer());
         for _each in 0..10 {
             stage.press(KeyCode::Down);
         }
@@ -209,7 +209,7 @@ fn selected_position_is_whole() {
 #[test]
 fn positions_leave_the_balances_at_least_half_of_the_pane() {
     for size in EACH_LAYOUT {
-        let screen = with(size, many(1_000, 1)).screen();
+        let screen = stage_with(size, many(1_000, 1)).screen();
         let shown = |what: &str| screen.lines().filter(|line| line.contains(what)).count();
         assert!(shown(" ETH ") >= 1 && shown(" 0.25│") >= 1, "{size:?}:\n{screen}");
         let head = screen.lines().position(|line| line.contains("TOKEN "));
@@ -221,7 +221,7 @@ fn positions_leave_the_balances_at_least_half_of_the_pane() {
         assert!(screen.contains("1000 positions"), "{size:?}:\n{screen}");
     }
     // If room is short, the line that reports no positions is left out first.
-    let none = || with((100, 24), more_fixtures::lent(Vec::new(), 7)).screen();
+    let none = || stage_with((100, 24), more_fixtures::positions_answer(Vec::new(), 7)).screen();
     assert!(!none().contains("No position"), "{}", none());
 }
 
@@ -248,8 +248,8 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
     // Meanwhile balances are still queried and stored.
     for round in 1..4 {
         stage.wait(300_000);
-        assert!(stage.took("positions").is_none(), "one at a time");
-        let (id, _) = stage.took("balances").expect("not delayed");
+        assert!(stage.take_newest_order("positions").is_none(), "one at a time");
+        let (id, _) = stage.take_newest_order("balances").expect("not delayed");
         let mut addresses = vec![fixtures::holdings("EVIL")];
         addresses[0].networks[0].balances[0].amount = Some(format!("{round}.77"));
         stage.answer(id, Ok(Answer::Balances { addresses }));
@@ -263,9 +263,9 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
         "{screen}"
     );
     // Known positions remain, and are marked as old.
-    asked(&mut stage, Ok(Answer::Positions(answer())));
+    answer_new_query(&mut stage, Ok(Answer::Positions(answer())));
     assert!(stage.screen().contains("8, 4 positions ! "), "{}", stage.screen());
-    asked(&mut stage, Err(fault()));
+    answer_new_query(&mut stage, Err(fault()));
     let screen = stage.screen();
     assert!(screen.contains("8, 4 positions old ! "), "{screen}");
     assert!(screen.contains("1200.000000 USDC"), "{screen}");
@@ -274,7 +274,7 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
 
 #[test]
 fn positions_stay_when_balances_fail() {
-    let mut stage = with((80, 24), answer());
+    let mut stage = stage_with((80, 24), answer());
     let why = "No balance could be read.";
     stage.model.server.balances = None;
     stage.model.server.query_failures.insert(Topic::Balances, why.into());
@@ -300,7 +300,7 @@ fn queries(stage: &mut Stage) -> Vec<&'static str> {
 
 #[test]
 fn positions_are_queried_less_often_than_balances() {
-    let mut stage = with((80, 24), answer());
+    let mut stage = stage_with((80, 24), answer());
     let mut names = Vec::new();
     for _minute in 0..60 {
         stage.wait(60_000);
@@ -324,7 +324,7 @@ fn positions_are_queried_less_often_than_balances() {
 
 #[test]
 fn opened_position_shows_the_whole_venue_and_copying_never_takes_its_address() {
-    let mut stage = with((80, 24), answer());
+    let mut stage = stage_with((80, 24), answer());
     for _each in 0..10 {
         stage.press(KeyCode::Down);
     }
@@ -355,23 +355,23 @@ fn opened_position_shows_the_whole_venue_and_copying_never_takes_its_address() {
 /// The selected position remains selected when positions above it appear and disappear.
 #[test]
 fn selection_follows_its_position() {
-    let mut stage = with((80, 24), answer());
+    let mut stage = stage_with((80, 24), answer());
     for _each in 0..10 {
         stage.press(KeyCode::Down);
     }
     let mut fewer = answer();
     fewer.positions.remove(0);
-    learn(&mut stage, Topic::Positions, Answer::Positions(fewer));
+    answer_topic(&mut stage, Topic::Positions, Answer::Positions(fewer));
     assert_eq!(stage.model.selected_row(Pane::Balances), 9);
-    learn(&mut stage, Topic::Balances, Answer::Balances { addresses: Vec::new() });
+    answer_topic(&mut stage, Topic::Balances, Answer::Balances { addresses: Vec::new() });
     assert_eq!(stage.model.selected_row(Pane::Balances), 1);
 }
 
 #[test]
 fn trust_is_a_word_in_every_theme() {
     let theme = Theme { palette: Palette::Mono, ascii: true };
-    let mut stage = Stage::filled(Setup { theme, ..Setup::default() }, (200, 60));
-    learn(&mut stage, Topic::Positions, Answer::Positions(answer()));
+    let mut stage = Stage::with_rows(Setup { theme, ..Setup::default() }, (200, 60));
+    answer_topic(&mut stage, Topic::Positions, Answer::Positions(answer()));
     stage.keys("2+");
     let screen = stage.screen();
     for word in [" curated ", " pinned ", " new ", " refused "] {
@@ -388,7 +388,7 @@ fn trust_is_a_word_in_every_theme() {
 fn name_of_a_venue_stays_in_its_quotation() {
     let mut positions = vec![more_fixtures::positions()[1].clone()];
     positions[0].name = "x\" curated \u{1b}[2J\u{202e}".into();
-    let stage = with((80, 24), more_fixtures::lent(positions, 1));
+    let stage = stage_with((80, 24), more_fixtures::positions_answer(positions, 1));
     let screen = stage.screen();
     assert!(screen.contains(r#"  refused "x\" curated \u{1b}[2J\u{202e}""#), "{screen}");
 }

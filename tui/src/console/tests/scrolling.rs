@@ -13,23 +13,23 @@ use crate::console::update::Message;
 
 const SMALL: (u16, u16) = (60, 16);
 /// A name that, repeated 30 times, takes more rows than the screen has.
-const LONG: &str = "a network of a long name ";
+const LONG_NAME: &str = "a network of a long name ";
 
 /// Returns a console with an open card whose first row is larger than the screen. Its keys already count.
 fn long_card() -> Stage {
-    let mut stage = Stage::full(SMALL);
-    learn(&mut stage, LONG, "00");
+    let mut stage = Stage::with_all_panes(SMALL);
+    replace_card(&mut stage, LONG_NAME, "00");
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage
 }
 
-fn learn(stage: &mut Stage, network: &str, digest: &str) {
-    learn_also(stage, network, digest, |_card| {});
+fn replace_card(stage: &mut Stage, network: &str, digest: &str) {
+    replace_card_with(stage, network, digest, |_card| {});
 }
 
-/// Like [`learn`], with a further change of the card.
-fn learn_also(stage: &mut Stage, network: &str, digest: &str, change: impl Fn(&mut Card)) {
+/// Like [`replace_card`], with a further change of the card.
+fn replace_card_with(stage: &mut Stage, network: &str, digest: &str, change: impl Fn(&mut Card)) {
     let requests = vec![held(1, 700_000, |card| {
         card.network_title = network.repeat(30);
         card.digest = digest.repeat(32);
@@ -40,11 +40,11 @@ fn learn_also(stage: &mut Stage, network: &str, digest: &str, change: impl Fn(&m
     stage.wait(1);
 }
 
-fn yes_is_sent(stage: &mut Stage) -> bool {
+fn sends_approval(stage: &mut Stage) -> bool {
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
-    stage.took("approve").is_some()
+    stage.take_newest_order("approve").is_some()
 }
 
 #[test]
@@ -52,12 +52,12 @@ fn long_card_is_approved_only_after_every_needed_row_was_visible() {
     let mut stage = long_card();
     assert!(stage.screen().contains("rows 1-9 of"), "{}", stage.screen());
     assert!(!stage.screen().contains("y approve"), "{}", stage.screen());
-    assert!(!yes_is_sent(&mut stage));
+    assert!(!sends_approval(&mut stage));
     assert!(stage.screen().contains("not yet: scroll (j) to `today`"), "{}", stage.screen());
     // It is not enough that the last rows of the card were visible.
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("0000000"), "{}", stage.screen());
-    assert!(!yes_is_sent(&mut stage));
+    assert!(!sends_approval(&mut stage));
     assert!(stage.screen().contains("not yet: scroll (k) to `leaves`"), "{}", stage.screen());
     stage.press(KeyCode::Home);
     for _ in 0..5 {
@@ -66,7 +66,7 @@ fn long_card_is_approved_only_after_every_needed_row_was_visible() {
     stage.wait(KEY_GUARD_MS);
     assert!(!stage.screen().contains("scroll ("), "{}", stage.screen());
     assert!(stage.screen().contains("y approve"), "{}", stage.screen());
-    assert!(yes_is_sent(&mut stage));
+    assert!(sends_approval(&mut stage));
 }
 
 #[test]
@@ -110,16 +110,16 @@ fn changed_or_rewrapped_card_must_be_scrolled_again() {
     };
     let mut stage = long_card();
     read(&mut stage);
-    learn(&mut stage, LONG, "ff");
+    replace_card(&mut stage, LONG_NAME, "ff");
     assert!(stage.screen().contains("rows 1-"), "from its beginning: {}", stage.screen());
-    assert!(!yes_is_sent(&mut stage), "another card");
+    assert!(!sends_approval(&mut stage), "another card");
     read(&mut stage);
-    stage.take(Message::Resize(70, 16));
-    assert!(!yes_is_sent(&mut stage), "other rows");
+    stage.handle_message(Message::Resize(70, 16));
+    assert!(!sends_approval(&mut stage), "other rows");
     // If the whole card fits, no scrolling is needed.
-    stage.take(Message::Resize(200, 60));
+    stage.handle_message(Message::Resize(200, 60));
     assert!(!stage.screen().contains("rows 1-"));
-    assert!(yes_is_sent(&mut stage));
+    assert!(sends_approval(&mut stage));
 }
 
 /// A new warning counts as a change, even if the terms are the same.
@@ -135,8 +135,8 @@ fn card_with_a_new_warning_must_be_scrolled_again() {
         for _ in 0..9 {
             stage.press(KeyCode::PageDown);
         }
-        learn_also(&mut stage, LONG, "00", change);
-        assert_eq!(yes_is_sent(&mut stage), !warns);
+        replace_card_with(&mut stage, LONG_NAME, "00", change);
+        assert_eq!(sends_approval(&mut stage), !warns);
     }
 }
 
@@ -144,25 +144,25 @@ fn card_with_a_new_warning_must_be_scrolled_again() {
 #[test]
 fn scroll_key_restarts_the_guard_time() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
-        let mut stage = Stage::full(SMALL);
+        let mut stage = Stage::with_all_panes(SMALL);
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         stage.keys("j");
         stage.wait(KEY_GUARD_MS - 1);
         stage.keys(key);
         stage.wait(PASTE_GAP_MS);
-        assert!(stage.took(order).is_none(), "{key}");
+        assert!(stage.take_newest_order(order).is_none(), "{key}");
     }
 }
 
 #[test]
 fn read_only_card_scrolls_too() {
     let observing = Setup { observe: true, ..Setup::default() };
-    let mut stage = Stage::filled(observing, SMALL);
+    let mut stage = Stage::with_rows(observing, SMALL);
     stage.keys("a");
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("card  "), "{}", stage.screen());
-    let mut stage = Stage::full(SMALL);
+    let mut stage = Stage::with_all_panes(SMALL);
     stage.keys("jja");
     stage.wait(47_000);
     stage.press(KeyCode::End);
@@ -173,7 +173,7 @@ fn read_only_card_scrolls_too() {
 /// The response to a key replaces the line of keys, so that the rows of the card do not move.
 #[test]
 fn key_hint_does_not_move_the_rows_of_the_card() {
-    let mut stage = Stage::full(SMALL);
+    let mut stage = Stage::with_all_panes(SMALL);
     stage.keys("ja");
     stage.wait(KEY_GUARD_MS);
     let rows = |stage: &Stage| stage.screen().lines().take(10).collect::<Vec<_>>().join("\n");

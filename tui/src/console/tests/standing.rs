@@ -21,13 +21,13 @@ fn bar(stage: &Stage) -> String {
 }
 
 fn gone(stage: &mut Stage) {
-    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
 }
 
 #[test]
 fn lost_engine_marks_data_as_old_and_offers_no_key_that_needs_one() {
     for size in [(80, 24), (120, 40), (200, 60)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         gone(&mut stage);
         for key in "123456".chars() {
             stage.keys(&key.to_string());
@@ -46,14 +46,14 @@ fn lost_engine_marks_data_as_old_and_offers_no_key_that_needs_one() {
         assert!(!stage.screen().contains("12:3"), "{}", stage.screen());
         // After a reconnect the figures are current.
         stage.press(KeyCode::Esc);
-        stage.take(Message::Connected);
+        stage.handle_message(Message::Connected);
         assert!(bar(&stage).contains("enter open") && !stage.screen().contains(", old"));
     }
 }
 
 #[test]
 fn empty_queue_is_reported_only_without_problems() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.model.server.queue.clear();
     assert!(stage.screen().contains("No requests are waiting."));
     let well = stage.model.server.status.clone().unwrap();
@@ -80,7 +80,7 @@ fn empty_queue_is_reported_only_without_problems() {
 
 #[test]
 fn open_key_is_offered_only_on_a_row_that_opens() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     for key in "123456".chars() {
         stage.keys(&key.to_string());
         assert!(bar(&stage).contains("enter open"), "{key}: {}", stage.screen());
@@ -97,10 +97,10 @@ fn open_key_is_offered_only_on_a_row_that_opens() {
 
 #[test]
 fn opened_balance_shows_why_amounts_are_unknown() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("2");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("balances").unwrap();
+    let (id, _) = stage.take_newest_order("balances").unwrap();
     stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
     assert!(stage.screen().contains("gave no valid balance"), "{}", stage.screen());
 }
@@ -108,7 +108,7 @@ fn opened_balance_shows_why_amounts_are_unknown() {
 /// The reason of the selected row is shown before the reasons of other rows.
 #[test]
 fn unknown_amount_shows_its_reason() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys("2");
     assert!(stage.screen().contains("! Base: The token does not report its decimals."));
     stage.press(KeyCode::End);
@@ -127,7 +127,7 @@ fn unknown_amount_shows_its_reason() {
 #[test]
 fn amounts_and_states_are_never_cut() {
     for size in [(60, 16), (80, 24), (100, 30), (120, 40), (200, 60)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         let amount = "123456789.000000 USDC";
         stage.model.server.queue[0].request.amount = amount.into();
         let mut rows = stage.model.server.sent.clone().unwrap();
@@ -153,7 +153,7 @@ fn focused_pane_is_marked_without_colour() {
     let theme = Theme { palette: Palette::Mono, ascii: true };
     for size in [(60, 16), (120, 40)] {
         let setup = Setup { theme, ..Setup::default() };
-        let mut stage = Stage::filled(setup, size);
+        let mut stage = Stage::with_rows(setup, size);
         for (key, title) in [("1", "> 1 Approvals"), ("4", "> 4 Policies"), ("6", "> 6 Sent")] {
             stage.keys(key);
             assert_eq!(stage.screen().matches("- > ").count(), 1, "{}", stage.screen());
@@ -165,7 +165,7 @@ fn focused_pane_is_marked_without_colour() {
 /// A note may report the result of a payment, so it must not be cut.
 #[test]
 fn long_note_is_shown_whole_and_never_over_the_keys_of_a_dialog() {
-    let mut stage = Stage::full((60, 16));
+    let mut stage = Stage::with_all_panes((60, 16));
     let end = "that.";
     stage.model.note_failure(format!(
         "Something long happened that takes more than a line, or so it seems: {end}"
@@ -177,15 +177,15 @@ fn long_note_is_shown_whole_and_never_over_the_keys_of_a_dialog() {
 
 #[test]
 fn header_shows_whether_the_engine_is_inside_or_attached() {
-    assert!(Stage::full(SIZE).screen().contains("engine: attached"));
+    assert!(Stage::with_all_panes(SIZE).screen().contains("engine: attached"));
     let owner = Setup { owner: true, ..Setup::default() };
-    assert!(Stage::filled(owner, SIZE).screen().contains("engine: inside"));
+    assert!(Stage::with_rows(owner, SIZE).screen().contains("engine: inside"));
 }
 
 /// If room is short, the address for agents is left out, because commands also show it.
 #[test]
 fn header_keeps_the_kind_of_engine_on_a_narrow_screen() {
-    let mut stage = Stage::full((60, 16));
+    let mut stage = Stage::with_all_panes((60, 16));
     let header = |stage: &Stage| stage.screen().lines().next().unwrap().to_owned();
     assert!(header(&stage).contains("3 WAITING  engine: attached"), "{}", header(&stage));
     stage.model.server.queue.clear();
@@ -200,7 +200,7 @@ fn header_shows_when_the_wallet_locks() {
         [(900, "locks in 15 min"), (45, "locks in under a minute"), (7_200, "locks in 2 h")]
     {
         for size in [(80, 24), (200, 60)] {
-            let mut stage = Stage::full(size);
+            let mut stage = Stage::with_all_panes(size);
             stage.model.server.status.as_mut().unwrap().wallet.locks_in_s = Some(seconds);
             let screen = stage.screen();
             let header = screen.lines().next().unwrap();
@@ -211,14 +211,14 @@ fn header_shows_when_the_wallet_locks() {
             );
         }
     }
-    let screen = Stage::full(SIZE).screen();
+    let screen = Stage::with_all_panes(SIZE).screen();
     assert!(!screen.contains("locks in"), "{screen}");
 }
 
 #[test]
 fn bar_never_truncates_a_key() {
     for width in 60..100 {
-        let mut stage = Stage::full((width, 16));
+        let mut stage = Stage::with_all_panes((width, 16));
         for keys in ["", "a", "\u{1b}", "?"] {
             if keys == "\u{1b}" {
                 stage.press(KeyCode::Esc)
@@ -229,7 +229,7 @@ fn bar_never_truncates_a_key() {
             assert!(!bar(&stage).contains('…'), "{}", bar(&stage));
         }
     }
-    let mut stage = Stage::full((60, 16));
+    let mut stage = Stage::with_all_panes((60, 16));
     stage.keys(":policy create careful");
     assert!(bar(&stage).matches('…').count() <= 1, "{}", bar(&stage));
 }
@@ -237,7 +237,7 @@ fn bar_never_truncates_a_key() {
 #[test]
 fn escape_discards_an_invalid_command_line() {
     for (key, stays) in [(KeyCode::Esc, false), (KeyCode::Enter, true)] {
-        let mut stage = Stage::full(SIZE);
+        let mut stage = Stage::with_all_panes(SIZE);
         stage.keys(":agnet list");
         stage.press(KeyCode::Enter);
         let keys = bar(&stage);
@@ -251,10 +251,10 @@ fn escape_discards_an_invalid_command_line() {
 /// In the console's command line, commands have no program name.
 #[test]
 fn hints_of_faults_are_shown_in_console_form() {
-    let mut stage = Stage::full(SIZE);
+    let mut stage = Stage::with_all_panes(SIZE);
     stage.keys(":thaw");
     stage.press(KeyCode::Enter);
-    let (id, _) = stage.took("thaw").unwrap();
+    let (id, _) = stage.take_newest_order("thaw").unwrap();
     stage.answer(id, Err(Fault::new(Code::WalletLocked)));
     assert!(stage.screen().contains("Try `:wallet open`."), "{}", stage.screen());
     gone(&mut stage);

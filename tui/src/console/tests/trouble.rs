@@ -17,7 +17,7 @@ use crate::console::update::Message;
 #[test]
 fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {
-        let mut stage = Stage::full((80, 24));
+        let mut stage = Stage::with_all_panes((80, 24));
         stage.keys("ja");
         for round in 0..10u64 {
             stage.wait(300);
@@ -38,13 +38,13 @@ fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
         }
         stage.keys(key);
         stage.wait(PASTE_GAP_MS);
-        assert!(stage.took(order).is_some(), "{}", stage.screen());
+        assert!(stage.take_newest_order(order).is_some(), "{}", stage.screen());
     }
 }
 
 #[test]
 fn constantly_changing_card_can_be_denied() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     let now = stage.now_ms;
@@ -53,15 +53,15 @@ fn constantly_changing_card_can_be_denied() {
     stage.wait(1);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
-    assert!(stage.took("approve").is_none());
+    assert!(stage.take_newest_order("approve").is_none());
     stage.keys("n");
     stage.wait(PASTE_GAP_MS);
-    assert!(stage.took("deny").is_some());
+    assert!(stage.take_newest_order("deny").is_some());
 }
 
 #[test]
 fn ended_watch_is_restarted_and_requests_are_polled() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     let watch = |stage: &Stage| {
         let found = stage.model.purposes.iter().find(|(_, purpose)| **purpose == Purpose::Watch);
         found.map(|(id, _)| *id)
@@ -73,20 +73,20 @@ fn ended_watch_is_restarted_and_requests_are_polled() {
     assert!(wake <= stage.now_ms + 1_000);
     stage.wait(1_000);
     assert!(watch(&stage).is_some_and(|again| again != first));
-    let (_, order) = stage.took("watch").unwrap();
+    let (_, order) = stage.take_newest_order("watch").unwrap();
     assert!(matches!(order, Order::Watch(watch) if watch.since == Some(40)));
     stage.wait(10_000);
-    assert!(stage.took("requests").is_some(), "whatever the journal says");
+    assert!(stage.take_newest_order("requests").is_some(), "whatever the journal says");
 }
 
 /// More requests are pending than one answer contains. The missing requests do not count as decided.
 #[test]
 fn truncated_request_list_closes_no_request() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     let answer = |stage: &mut Stage, requests, cut: bool| {
         stage.model.mark_stale(&[Topic::Requests]);
         stage.wait(400);
-        let (id, _) = stage.took("requests").unwrap();
+        let (id, _) = stage.take_newest_order("requests").unwrap();
         let warning = Warning { code: "MORE_REQUESTS".into(), message: "more".into() };
         let warnings = if cut { vec![warning] } else { Vec::new() };
         let result = Ok(Answer::Requests { requests });
@@ -104,7 +104,7 @@ fn truncated_request_list_closes_no_request() {
 
 #[test]
 fn urgent_command_goes_before_queued_queries() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     for _ in 0..8 {
         stage.model.call(
             Purpose::Query(Topic::Sent),
@@ -116,7 +116,7 @@ fn urgent_command_goes_before_queued_queries() {
     stage.sent.clear();
     stage.control('x');
     stage.control('x');
-    assert!(stage.took("freeze").is_some(), "{:?}", stage.model.purposes);
+    assert!(stage.take_newest_order("freeze").is_some(), "{:?}", stage.model.purposes);
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn every_terminal_size_is_drawn_and_absurd_sizes_are_clamped() {
     let sizes = [(80, 0), (0, 0), (0, 24), (1, 1), (80, 1), (59, 15), (65_535, 65_535)];
     for size in sizes {
         for keys in ["", ":status", "a", "?"] {
-            let mut stage = Stage::full((80, 24));
+            let mut stage = Stage::with_all_panes((80, 24));
             stage.keys(keys);
             stage.model.note("a note");
-            stage.take(Message::Resize(size.0, size.1));
+            stage.handle_message(Message::Resize(size.0, size.1));
             let area = stage.buffer().area;
             assert!(area.width <= 1_000 && area.height <= 500);
         }
@@ -137,12 +137,12 @@ fn every_terminal_size_is_drawn_and_absurd_sizes_are_clamped() {
 /// After a request is decided, the next pending request is selected.
 #[test]
 fn after_a_decision_the_next_request_is_selected() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("n");
     stage.wait(PASTE_GAP_MS);
-    let (id, _) = stage.took("deny").unwrap();
+    let (id, _) = stage.take_newest_order("deny").unwrap();
     let mut entries = feed(41, 1);
     entries[0].kind = "payment.denied".parse().unwrap();
     entries[0].request = Some(stage.model.server.queue[0].request.id.clone());
@@ -155,7 +155,7 @@ fn after_a_decision_the_next_request_is_selected() {
 }
 
 /// Delivers the entry that ends the request in a row of the list.
-fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
+fn deliver_end(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
     let mut entries = feed(stage.model.server.feed.head() + 1, 1);
     entries[0].kind = kind.parse().unwrap();
     entries[0].request = Some(stage.model.server.queue[place].request.id.clone());
@@ -164,17 +164,17 @@ fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
 }
 
 /// Returns the two digits in which the ids of the list differ, from the top.
-fn list(stage: &Stage) -> Vec<&str> {
+fn listed_ids(stage: &Stage) -> Vec<&str> {
     stage.model.server.queue.iter().map(|row| row.request.id.get(6..8).unwrap()).collect()
 }
 
 #[test]
 fn closed_requests_are_listed_below_pending_ones_and_keys_skip_them() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     for place in [0, 0, 0] {
-        ended(&mut stage, place, "payment.denied", None);
+        deliver_end(&mut stage, place, "payment.denied", None);
     }
-    assert_eq!(list(&stage).len(), 2, "few of them stay");
+    assert_eq!(listed_ids(&stage).len(), 2, "few of them stay");
     // The next request arrives while a closed request is selected.
     let requests = vec![held(9, 500_000, |_card| {})];
     let now = stage.now_ms;
@@ -184,15 +184,15 @@ fn closed_requests_are_listed_below_pending_ones_and_keys_skip_them() {
         assert!(stage.screen().contains("equest 0123ab09"), "{key}: {}", stage.screen());
         stage.press(KeyCode::Esc);
     }
-    assert_eq!(list(&stage)[0], "09");
+    assert_eq!(listed_ids(&stage)[0], "09");
     // If no request is pending, a closed request can still be selected for a while.
     stage.wait(1);
-    ended(&mut stage, 0, "payment.approved", None);
-    assert_eq!(list(&stage)[0], "09", "the latest first");
+    deliver_end(&mut stage, 0, "payment.approved", None);
+    assert_eq!(listed_ids(&stage)[0], "09", "the latest first");
     stage.keys("ja");
     assert!(stage.screen().contains("Can no longer be decided: denied"));
     stage.wait(60_000);
-    assert_eq!(list(&stage).len(), 1, "the one on the screen");
+    assert_eq!(listed_ids(&stage).len(), 1, "the one on the screen");
     stage.press(KeyCode::Esc);
     stage.wait(1);
     assert!(stage.screen().contains("No requests are waiting."), "{}", stage.screen());
@@ -200,11 +200,11 @@ fn closed_requests_are_listed_below_pending_ones_and_keys_skip_them() {
 
 #[test]
 fn pending_requests_keep_order_and_cursor_when_another_one_closes() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys("jj");
-    ended(&mut stage, 0, "payment.denied", None);
+    deliver_end(&mut stage, 0, "payment.denied", None);
     assert_eq!(
-        (list(&stage), stage.model.selected_row(Pane::Approvals)),
+        (listed_ids(&stage), stage.model.selected_row(Pane::Approvals)),
         (vec!["02", "03", "01"], 1)
     );
     // The selected request expires between two keys.
@@ -215,9 +215,9 @@ fn pending_requests_keep_order_and_cursor_when_another_one_closes() {
 
 #[test]
 fn preview_of_a_closed_request_is_dimmed() {
-    let mut stage = Stage::full((120, 40));
+    let mut stage = Stage::with_all_panes((120, 40));
     for _each in 0..3 {
-        ended(&mut stage, 0, "payment.denied", None);
+        deliver_end(&mut stage, 0, "payment.denied", None);
     }
     let screen = stage.screen();
     let row = screen.lines().position(|line| line.contains("from report bot, denied")).unwrap();
@@ -229,7 +229,7 @@ fn preview_of_a_closed_request_is_dimmed() {
 #[test]
 fn card_decided_elsewhere_shows_its_decider_and_time() {
     for (size, wrapped) in [((80, 24), false), ((60, 16), true)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         // On a small screen the last row that an approval needs is not visible yet.
@@ -239,38 +239,38 @@ fn card_decided_elsewhere_shows_its_decider_and_time() {
         }
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
-        let (id, _) = stage.took("approve").unwrap();
+        let (id, _) = stage.take_newest_order("approve").unwrap();
         let why = "It was denied by a console (process 12345, 2026-01-01T00:41:00Z) meanwhile.";
         stage.answer(id, Err(Fault::because(Code::AlreadyDecided, why)));
         // The whole message is shown, and only once: it does not appear in the bottom line as well.
         let screen = stage.screen();
         assert!(screen.contains("meanwhile.") && screen.matches("It was denied").count() == 1);
         assert_eq!(screen.contains(why), !wrapped, "{screen}");
-        ended(&mut stage, 0, "payment.denied", Some("by a console"));
+        deliver_end(&mut stage, 0, "payment.denied", Some("by a console"));
         assert!(stage.screen().contains("decided: denied by a console,"), "{}", stage.screen());
     }
 }
 
 #[test]
 fn locked_wallet_blocks_approvals() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.model.server.status.as_mut().unwrap().wallet.locked = true;
     stage.keys("a");
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
-    assert!(stage.took("approve").is_none() && stage.screen().contains("The wallet is locked"));
+    assert!(stage.take_newest_order("approve").is_none() && stage.screen().contains("The wallet is locked"));
 }
 
 #[test]
 fn locked_wallet_can_be_opened_from_a_card() {
     for size in [(60, 16), (120, 40)] {
-        let mut stage = Stage::full(size);
+        let mut stage = Stage::with_all_panes(size);
         stage.keys("a");
         stage.wait(KEY_GUARD_MS);
         assert!(!stage.screen().contains("u open"), "{}", stage.screen());
         stage.keys("u");
-        assert!(stage.took("wallet.open").is_none(), "it is open");
+        assert!(stage.take_newest_order("wallet.open").is_none(), "it is open");
         stage.model.server.status.as_mut().unwrap().wallet.locked = true;
         stage.press(KeyCode::Down);
         stage.wait(KEY_GUARD_MS);
@@ -279,7 +279,7 @@ fn locked_wallet_can_be_opened_from_a_card() {
             screen.contains("wallet locked: press u to open it") && !screen.contains("y approve")
         );
         stage.keys("u");
-        let (id, _) = stage.took("wallet.open").unwrap();
+        let (id, _) = stage.take_newest_order("wallet.open").unwrap();
         let what = bursar_control::wire::SecretPrompt::Password;
         let prompt = bursar_control::wire::Prompt::Secret { what };
         stage.frame(ToClient::Prompt { id, prompt });
@@ -292,7 +292,7 @@ fn locked_wallet_can_be_opened_from_a_card() {
         assert!(stage.screen().contains("Request 0123ab01"), "{}", stage.screen());
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
-        assert!(stage.took("approve").is_none() && stage.took("deny").is_none());
+        assert!(stage.take_newest_order("approve").is_none() && stage.take_newest_order("deny").is_none());
         stage.press(KeyCode::Esc);
         stage.wait(1);
         assert!(!stage.screen().contains("Request 0123ab01"), "once");
@@ -303,7 +303,7 @@ fn locked_wallet_can_be_opened_from_a_card() {
 fn console_that_runs_the_engine_cannot_be_suspended() {
     let owner = crate::console::model::Setup { owner: true, ..Default::default() };
     for (setup, sleeps) in [(owner, false), (Default::default(), true)] {
-        let mut stage = Stage::filled(setup, (80, 24));
+        let mut stage = Stage::with_rows(setup, (80, 24));
         stage.keys("a");
         stage.control('z');
         assert_eq!(stage.intents.iter().any(|one| one == "Suspend"), sleeps);
@@ -313,9 +313,9 @@ fn console_that_runs_the_engine_cannot_be_suspended() {
 /// The URL of an endpoint may contain its API key.
 #[test]
 fn command_with_a_url_is_not_written_to_the_history_file() {
-    let mut stage = Stage::full((80, 24));
+    let mut stage = Stage::with_all_panes((80, 24));
     stage.keys(":network rpc base https://node.example/v2/KEY");
     stage.press(KeyCode::Enter);
-    assert!(stage.took("network.rpc").is_some());
+    assert!(stage.take_newest_order("network.rpc").is_some());
     assert!(!stage.intents.iter().any(|one| one.contains("KEY")));
 }

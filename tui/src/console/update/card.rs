@@ -18,7 +18,7 @@ use crate::console::model::{Intent, Model, Purpose};
 use crate::console::view::visibility;
 
 /// Records which rows of the open card are visible.
-pub(super) fn see(model: &mut Model) {
+pub(super) fn record_visible_rows(model: &mut Model) {
     let Some(visible) = visibility::visible_rows(model) else { return };
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.record_visible(visible.width, visible.rows.into_iter());
@@ -32,7 +32,7 @@ pub(super) fn see(model: &mut Model) {
 }
 
 /// Rejects pasted text: it neither decides nor fills in the amount.
-pub(super) fn pasted(model: &mut Model) {
+pub(super) fn reject_paste(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.hint = Some(Hint::Pasted);
     }
@@ -69,7 +69,7 @@ fn scroll(model: &mut Model, action: KeyAction) -> bool {
     true
 }
 
-pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
+pub(super) fn handle_key(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
     let now_ms = model.now_ms;
     let too_small = model.is_too_small();
     let may_decide = model.may_decide();
@@ -180,7 +180,7 @@ fn approve(model: &mut Model) {
         view.hint = Some(Hint::RowsUnseen);
         return;
     }
-    let confirm = match typed(view) {
+    let confirm = match typed_amount(view) {
         Ok(confirm) => confirm,
         Err(why) => {
             view.fault = Some(why);
@@ -201,7 +201,7 @@ fn approve(model: &mut Model) {
 
 /// Returns the typed amount if the card requires one. The engine checks the amount, too. The error is a sentence for
 /// the operator.
-fn typed(view: &CardView) -> Result<Option<Usd>, String> {
+fn typed_amount(view: &CardView) -> Result<Option<Usd>, String> {
     if !view.card.type_amount {
         return Ok(None);
     }

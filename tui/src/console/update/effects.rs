@@ -8,7 +8,7 @@ use crate::console::model::server::Topic;
 use crate::console::model::{Intent, Model};
 
 /// Makes the overlay ignore keys that decide for a moment.
-pub(super) fn guard(model: &mut Model) {
+pub(super) fn guard_keys(model: &mut Model) {
     let now_ms = model.now_ms;
     match &mut model.overlay {
         Some(Overlay::Card(card)) => card.guard_keys(now_ms),
@@ -19,7 +19,7 @@ pub(super) fn guard(model: &mut Model) {
 }
 
 /// Copies a text to the terminal's clipboard; `what` names it in the note.
-pub(super) fn copied(model: &mut Model, text: Zeroizing<String>, what: &str) -> Vec<Intent> {
+pub(super) fn copy_text(model: &mut Model, text: Zeroizing<String>, what: &str) -> Vec<Intent> {
     model.note(format!("Sent to the terminal's clipboard: {what}"));
     vec![Intent::Copy(text)]
 }

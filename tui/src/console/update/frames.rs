@@ -24,10 +24,10 @@ use crate::oneshot;
 const VENUE_NAME_CHARS_MAX: usize = 24;
 
 /// The topics that a command of the operator may have changed.
-const AFTER_LINE: &[Topic] =
+const TOPICS_AFTER_LINE: &[Topic] =
     &[Topic::Status, Topic::Requests, Topic::Agents, Topic::Policies, Topic::Sent];
 
-pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
+pub(super) fn handle_frame(model: &mut Model, frame: Received) -> Vec<Intent> {
     let message = match frame {
         Received::Secret { id, secret } => {
             model.secrets.insert(id, secret);
@@ -62,7 +62,7 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
                 model.prompts.push_back(question);
             }
         }
-        ToClient::Done { id, reply } => done(model, id, *reply),
+        ToClient::Done { id, reply } => handle_reply(model, id, *reply),
         // These frames do not occur: the console runs no command that writes files, and the handshake is over.
         ToClient::Part { .. }
         | ToClient::Hello { .. }
@@ -103,7 +103,7 @@ fn note_refused(model: &mut Model, refused: &[String]) {
 }
 
 /// Handles the reply that ends a command, by the purpose for which the command ran.
-fn done(model: &mut Model, id: u64, reply: Reply) {
+fn handle_reply(model: &mut Model, id: u64, reply: Reply) {
     let secret = model.secrets.remove(&id);
     let Some(purpose) = model.purposes.remove(&id) else { return };
     match purpose {
@@ -111,7 +111,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
         Purpose::Retry => query_done(model, Topic::Requests, reply),
         Purpose::Page => page_done(model, reply.result),
         Purpose::Watch => watch_done(model, reply.result),
-        Purpose::Decide { id, approve } => decided(model, &id, approve, reply.result),
+        Purpose::Decide { id, approve } => handle_decision(model, &id, approve, reply.result),
         Purpose::Line { order } => line_done(model, LineReply { id, order, reply, secret }),
     }
 }
@@ -200,7 +200,7 @@ struct LineReply {
 
 /// Handles the reply to a command line. After a mistyped answer the command runs again; any other reply is shown.
 fn line_done(model: &mut Model, line: LineReply) {
-    model.mark_stale(AFTER_LINE);
+    model.mark_stale(TOPICS_AFTER_LINE);
     if line.order == "config.set" {
         model.mark_stale(&[Topic::Notices, Topic::Time]);
     }
@@ -289,7 +289,7 @@ fn retry(model: &mut Model, id: u64, order: Order, why: &str) {
     }
 }
 
-fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fault>) {
+fn handle_decision(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fault>) {
     model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Sent]);
     let short = short(id);
     let waits_for_device = matches!(

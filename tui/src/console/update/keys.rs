@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
-use super::effects::{copied, guard, leave};
+use super::effects::{copy_text, guard, leave};
 use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, KeyAction, action};
 use crate::console::model::balances::holding;
@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 /// A second freeze key that comes too late shows a message, but only within this time.
 const FREEZE_LATE_MS: u64 = 10_000;
 /// A note that was shown for this long disappears with the next key.
-const READ_MS: u64 = 2_000;
+const NOTE_READ_MS: u64 = 2_000;
 
-pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
+pub(super) fn handle_key(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if key.kind == KeyEventKind::Release {
         return Vec::new();
     }
@@ -38,7 +38,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if model
         .last_note
         .as_ref()
-        .is_some_and(|note| note.at_ms.saturating_add(READ_MS) <= model.now_ms)
+        .is_some_and(|note| note.at_ms.saturating_add(NOTE_READ_MS) <= model.now_ms)
     {
         model.last_note = None;
     }
@@ -57,18 +57,18 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     let action =
         action(context, key).filter(|action| !model.setup.observe || action.allowed_for_observer());
     match context {
-        Context::Panes => action.map_or_else(Vec::new, |action| in_panes(model, action)),
-        Context::Card | Context::CardToDeny => card::pressed(model, key, action),
-        Context::YesNo => overlays::yes_or_no(model, action),
-        Context::Field => overlays::in_field(model, key, action),
+        Context::Panes => action.map_or_else(Vec::new, |action| handle_pane_key(model, action)),
+        Context::Card | Context::CardToDeny => card::handle_key(model, key, action),
+        Context::YesNo => overlays::handle_yes_no_key(model, action),
+        Context::Field => overlays::handle_field_key(model, key, action),
         Context::Reading | Context::Words => {
             if key.code == KeyCode::Esc {
                 // Escape also discards a line that did not parse. Other keys that close the text return to the line.
                 model.line = None;
             }
-            overlays::reading(model, action)
+            overlays::handle_reading_key(model, action)
         }
-        Context::Line => run_line::pressed(model, key, action),
+        Context::Line => run_line::handle_key(model, key, action),
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn apply_unconfirmed_key(model: &mut Model) -> Vec<Intent> {
             card::decide(model, action);
             Vec::new()
         }
-        _question => overlays::agreed(model),
+        _question => overlays::confirm_yes(model),
     }
 }
 
@@ -117,16 +117,16 @@ fn suspend(model: &mut Model) -> Vec<Intent> {
     vec![Intent::Suspend]
 }
 
-fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
+fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
     match action {
         KeyAction::Up => step(model, -1),
         KeyAction::Down => step(model, 1),
-        KeyAction::PageUp => step(model, -page(model)),
-        KeyAction::PageDown => step(model, page(model)),
+        KeyAction::PageUp => step(model, -page_rows(model)),
+        KeyAction::PageDown => step(model, page_rows(model)),
         KeyAction::First => model.select(model.focus, 0),
         KeyAction::Last => model.select(model.focus, usize::MAX),
-        KeyAction::Next => turn(model, 1),
-        KeyAction::Previous => turn(model, Pane::ALL.len().saturating_sub(1)),
+        KeyAction::Next => switch_pane(model, 1),
+        KeyAction::Previous => switch_pane(model, Pane::ALL.len().saturating_sub(1)),
         KeyAction::Pane(number) => {
             if let Some(pane) = Pane::numbered(number) {
                 model.focus = pane;
@@ -176,17 +176,17 @@ fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
 }
 
 /// Returns the number of rows of a page, about half a screen.
-fn page(model: &Model) -> isize {
+fn page_rows(model: &Model) -> isize {
     isize::from(i16::try_from((model.size.1 / 2).max(1)).unwrap_or(1))
 }
 
-fn step(model: &mut Model, by: isize) {
+fn move_selection(model: &mut Model, by: isize) {
     let pane = model.focus;
     let index = model.selected_row(pane).saturating_add_signed(by);
     model.select(pane, index);
 }
 
-fn turn(model: &mut Model, by: usize) {
+fn switch_pane(model: &mut Model, by: usize) {
     let index = model.focus.number().saturating_sub(1).saturating_add(by);
     let number = index.checked_rem(Pane::ALL.len()).unwrap_or(0).saturating_add(1);
     model.focus = Pane::numbered(number).unwrap_or(model.focus);
@@ -212,7 +212,7 @@ fn open(model: &mut Model) {
 
 fn copy(model: &mut Model) -> Vec<Intent> {
     if let Some(line) = setup::try_line(model).filter(|_line| model.focus == Pane::Approvals) {
-        return copied(model, Zeroizing::new(line), "the line");
+        return copy_text(model, Zeroizing::new(line), "the line");
     }
     let index = model.selected_row(model.focus);
     let server = &model.server;
@@ -237,5 +237,5 @@ fn copy(model: &mut Model) -> Vec<Intent> {
             .map(|row| row.tx_hash.clone().unwrap_or_else(|| row.id.clone())),
     };
     let Some(text) = text else { return Vec::new() };
-    copied(model, Zeroizing::new(text.clone()), &text)
+    copy_text(model, Zeroizing::new(text.clone()), &text)
 }

@@ -11,7 +11,7 @@ use crate::console::model::{Intent, Model};
 use crate::console::view::visibility;
 use crate::link::Secret;
 
-pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
+pub(super) fn handle_yes_no_key(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
     let now_ms = model.now_ms;
     // On a screen too small to show the question, a yes does not count.
     let action = action.filter(|action| *action != KeyAction::Yes || !model.is_too_small());
@@ -53,7 +53,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
 }
 
 /// Executes a yes, after the pause that shows that it was typed alone.
-pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
+pub(super) fn confirm_yes(model: &mut Model) -> Vec<Intent> {
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     match &mut model.overlay {
         Some(Overlay::ConfirmLeave { armed_at_ms }) if now_ms >= *armed_at_ms => vec![Intent::Quit],
@@ -65,13 +65,13 @@ pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
     }
 }
 
-pub(super) fn in_field(
+pub(super) fn handle_field_key(
     model: &mut Model,
     key: &KeyEvent,
     action: Option<KeyAction>,
 ) -> Vec<Intent> {
     if matches!(model.overlay, Some(Overlay::Words(..))) {
-        return in_word_check(model, key, action);
+        return handle_word_check_key(model, key, action);
     }
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     let Some(Overlay::Ask(question)) = &mut model.overlay else { return Vec::new() };
@@ -87,7 +87,7 @@ pub(super) fn in_field(
             vec![Intent::Send(ToEngine::Cancel { id })]
         }
         (Some(KeyAction::Enter), _) => {
-            let (id, given) = (question.call, give(question));
+            let (id, given) = (question.call, take_answer(question));
             match given {
                 Some(secret) => {
                     question.is_sent = true;
@@ -97,13 +97,13 @@ pub(super) fn in_field(
             }
         }
         _typed => {
-            typed(&mut question.field, key);
+            type_into_field(&mut question.field, key);
             Vec::new()
         }
     }
 }
 
-fn typed(field: &mut Field, key: &KeyEvent) {
+fn type_into_field(field: &mut Field, key: &KeyEvent) {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
         KeyCode::Backspace => field.pop(),
@@ -114,7 +114,7 @@ fn typed(field: &mut Field, key: &KeyEvent) {
 }
 
 /// Handles a key in the check of a new seed's words.
-fn in_word_check(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
+fn handle_word_check_key(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
     let Some(Overlay::Words(mut view, mut check)) = model.overlay.take() else { return Vec::new() };
     match action {
         Some(KeyAction::Close) => {
@@ -129,14 +129,14 @@ fn in_word_check(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -
                 return vec![Intent::Redraw];
             }
         }
-        _other => typed(&mut check.field, key),
+        _other => type_into_field(&mut check.field, key),
     }
     model.overlay = Some(Overlay::Words(view, check));
     Vec::new()
 }
 
 /// Records which part of a text is visible.
-pub(super) fn see(model: &mut Model) {
+pub(super) fn record_visible_text(model: &mut Model) {
     let Some(visible) = visibility::visible_text(model) else { return };
     if let Some(Overlay::Text(view)) = &mut model.overlay {
         view.record_visible(view.scroll.min(visible.last), visible.shown, visible.width);
@@ -161,7 +161,7 @@ fn ask_words(model: &mut Model) -> Vec<Intent> {
 }
 
 /// Returns the typed answer. A new password is returned only after it was repeated.
-fn give(question: &mut Question) -> Option<Secret> {
+fn take_answer(question: &mut Question) -> Option<Secret> {
     if !question.is_new_password() {
         return Some(Secret(question.field.take()));
     }
@@ -187,7 +187,7 @@ fn give(question: &mut Question) -> Option<Secret> {
     }
 }
 
-pub(super) fn reading(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
+pub(super) fn handle_reading_key(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
     let page = usize::from(model.size.1 / 2).max(1);
     let last = visibility::last_scroll(model);
     let scroll = match &mut model.overlay {
@@ -216,7 +216,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     match &model.overlay {
         Some(Overlay::Text(view)) if view.is_copyable => {
             let text = view.text.clone();
-            super::effects::copied(model, text, "this text")
+            super::effects::copy_text(model, text, "this text")
         }
         Some(Overlay::Help { .. }) | None => Vec::new(),
         _secret => {
@@ -237,7 +237,7 @@ fn close(model: &mut Model) -> Vec<Intent> {
 
 /// Puts pasted text into the field for a secret or into the command line, and rejects it everywhere else. Pasted text
 /// never decides.
-pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
+pub(super) fn handle_paste(model: &mut Model, text: &str) -> Vec<Intent> {
     model.unconfirmed_key = None;
     match (&mut model.overlay, &mut model.line) {
         (Some(Overlay::Ask(question)), _) if question.takes_paste() && !question.is_sent => {
@@ -245,8 +245,8 @@ pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
         }
         (None, Some(line)) => text.chars().for_each(|ch| line.insert(ch)),
         _nowhere => {
-            super::effects::guard(model);
-            super::card::pasted(model);
+            super::effects::guard_keys(model);
+            super::card::reject_paste(model);
             if let Some(Overlay::Ask(question)) = &mut model.overlay
                 && !question.is_sent
             {

@@ -11,13 +11,13 @@ use crate::console::model::overlay::{CardView, Overlay, TextView};
 use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
 use zeroize::Zeroizing;
 
-pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
+pub(super) fn handle_key(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
     match action {
         Some(KeyAction::Close) => {
             model.line = None;
             return Vec::new();
         }
-        Some(KeyAction::Enter) => return entered(model),
+        Some(KeyAction::Enter) => return run_entered_line(model),
         _other => {}
     }
     let completed = (action == Some(KeyAction::Complete))
@@ -50,7 +50,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
     Vec::new()
 }
 
-fn entered(model: &mut Model) -> Vec<Intent> {
+fn run_entered_line(model: &mut Model) -> Vec<Intent> {
     let Some(line) = model.line.take() else { return Vec::new() };
     let text = line.text().trim().to_owned();
     if text.is_empty() {

@@ -9,12 +9,12 @@ const TWO_COLUMNS_WIDTH: u16 = 100;
 /// Minimum width and height for three columns of panes.
 const THREE_COLUMNS_SIZE: (u16, u16) = (180, 50);
 /// Height of a card's preview with its border, in an area of fewer than [`TALL_ROWS_MIN`] rows.
-const PREVIEW: u16 = 8;
+const PREVIEW_HEIGHT: u16 = 8;
 /// Height of the preview in an area of at least [`TALL_ROWS_MIN`] rows.
-const TALL_PREVIEW: u16 = 10;
+const TALL_PREVIEW_HEIGHT: u16 = 10;
 const TALL_ROWS_MIN: u16 = 24;
 /// Height of the preview in an area of at least [`WHOLE_ROWS_MIN`] rows. Most cards fit into it completely.
-const WHOLE_PREVIEW: u16 = 19;
+const WHOLE_PREVIEW_HEIGHT: u16 = 19;
 const WHOLE_ROWS_MIN: u16 = 34;
 
 #[derive(Debug)]
@@ -127,14 +127,14 @@ impl Areas {
     /// Adds the main pane. If it is the queue and has room, also adds a preview of the selected card below it.
     fn with_preview(&mut self, model: &Model, pane: Pane, area: Rect) {
         let has_one = pane == Pane::Approvals && !model.server.queue.is_empty();
-        if !has_one || area.height < PREVIEW.saturating_add(6) {
+        if !has_one || area.height < PREVIEW_HEIGHT.saturating_add(6) {
             self.panes.push((pane, area));
             return;
         }
         let height = match area.height {
-            WHOLE_ROWS_MIN.. => WHOLE_PREVIEW,
-            TALL_ROWS_MIN.. => TALL_PREVIEW,
-            _less => PREVIEW,
+            WHOLE_ROWS_MIN.. => WHOLE_PREVIEW_HEIGHT,
+            TALL_ROWS_MIN.. => TALL_PREVIEW_HEIGHT,
+            _less => PREVIEW_HEIGHT,
         };
         let [list, preview] =
             Layout::vertical([Constraint::Min(0), Constraint::Length(height)]).areas(area);

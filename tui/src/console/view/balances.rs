@@ -4,7 +4,7 @@ use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
 use super::lists::{FOREIGN, count_note, failure, paint_lines, without_rows};
-use super::paint::{Column, Paint, left, right, wrapped};
+use super::paint::{Column, Paint, left, right, wrap};
 use super::positions::PositionsPart;
 use crate::console::model::balances::{BalanceRow, balances};
 use crate::console::model::server::Topic;
@@ -147,9 +147,9 @@ fn unknown(
     let here = selected.and_then(|index| rows.get(index));
     let mut reasons = here.into_iter().chain(rows).filter_map(BalanceRow::unknown_reason);
     let Some(why) = reasons.next() else { return inside };
-    let again = if paint.old { "" } else { " Press r to retry." };
+    let again = if paint.is_outdated { "" } else { " Press r to retry." };
     let room = usize::from(inside.width.saturating_sub(2));
-    let lines = wrapped(&format!("! {why}{again}"), room, 2);
+    let lines = wrap(&format!("! {why}{again}"), room, 2);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     // If there is no space for both, only the rows are drawn, because they matter more than the reason.
     if height.saturating_add(3) > inside.height {
@@ -157,7 +157,7 @@ fn unknown(
     }
     let table = Rect { height: inside.height.saturating_sub(height), ..inside };
     for (row, line) in (table.height..).zip(&lines) {
-        paint.text(inside, 1, row, line, if paint.old { Role::Quiet } else { Role::Warn });
+        paint.text(inside, 1, row, line, if paint.is_outdated { Role::Quiet } else { Role::Warn });
     }
     table
 }

@@ -11,7 +11,7 @@ use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 
 pub(crate) use self::visibility::{UnseenRows, VisibleRows};
-use super::paint::{Paint, wrapped};
+use super::paint::{Paint, wrap};
 use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
@@ -24,7 +24,7 @@ pub(super) const INDENT: usize = 11;
 /// The rank of warnings, which are drawn right after the payment itself.
 const WARNING_RANK: u8 = 1;
 /// The highest rank of rows that must have been visible before an approval counts.
-const NEEDED: u8 = 2;
+const NEEDED_RANK_MAX: u8 = 2;
 
 struct Row {
     key: RowKey,
@@ -36,7 +36,7 @@ struct Row {
 
 impl Row {
     fn is_needed(&self) -> bool {
-        self.rank <= NEEDED
+        self.rank <= NEEDED_RANK_MAX
     }
 }
 
@@ -45,18 +45,18 @@ struct Layout {
     /// The state of the decision, always visible.
     state: Vec<(String, Role)>,
     /// Number of the card's rows that are shown at a time.
-    space: usize,
+    visible_count: usize,
     width: usize,
     unseen: Option<UnseenRows>,
 }
 
 impl Layout {
     fn last_scroll(&self) -> usize {
-        self.rows.len().saturating_sub(self.space)
+        self.rows.len().saturating_sub(self.visible_count)
     }
 
-    fn shown(&self, view: &CardView) -> impl Iterator<Item = &Row> {
-        self.rows.iter().skip(view.scroll.min(self.last_scroll())).take(self.space)
+    fn visible_rows(&self, view: &CardView) -> impl Iterator<Item = &Row> {
+        self.rows.iter().skip(view.scroll.min(self.last_scroll())).take(self.visible_count)
     }
 }
 
@@ -67,11 +67,11 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     let mut rows = card_rows(view, &model.zone(), width, closed.is_some());
     let fits = |lines: &[(String, Role)]| -> Vec<(String, Role)> {
         let broken = |(text, role): &(String, Role)| {
-            wrapped(text, width, 0).into_iter().map(|line| (line, *role)).collect::<Vec<_>>()
+            wrap(text, width, 0).into_iter().map(|line| (line, *role)).collect::<Vec<_>>()
         };
         lines.iter().flat_map(broken).collect()
     };
-    let unseen = unseen(view, width, &rows);
+    let unseen = find_unseen(view, width, &rows);
     let mut state = fits(&state::lines(model, view, closed, unseen.as_ref()));
     let room = usize::from(body.height.saturating_sub(2));
     if rows.len().saturating_add(state.len()) < room {
@@ -82,10 +82,10 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     if rows.len() > space {
         rows.sort_by_key(|row| row.rank);
     }
-    Layout { rows, state, space, width, unseen }
+    Layout { rows, state, visible_count: space, width, unseen }
 }
 
-fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
+fn find_unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
     // If not all rows fit, they are drawn in the order of their ranks.
     let missing = || rows.iter().filter(|row| row.is_needed() && !view.was_visible(width, &row.key));
     let next = missing().min_by_key(|row| (row.rank, row.key))?;
@@ -95,7 +95,7 @@ fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
     // The name of a wrapped row is in its first piece.
     let (line, _piece) = to.key;
     let named = rows.iter().find(|row| row.key == (line, 0)).unwrap_or(to);
-    Some(UnseenRows { above, to: name_of(&named.text).to_owned() })
+    Some(UnseenRows { above, target_row: name_of(&named.text).to_owned() })
 }
 
 fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<Row> {
@@ -114,7 +114,7 @@ fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<R
             false => warning(&view.card, &text).unwrap_or(plain),
         };
         let rank = rank(&view.card, &text);
-        for (piece, text) in wrapped(&text, width, INDENT).into_iter().enumerate() {
+        for (piece, text) in wrap(&text, width, INDENT).into_iter().enumerate() {
             rows.push(Row { key: (line, piece), text, role, rank });
         }
     }
@@ -124,7 +124,7 @@ fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<R
 pub(super) fn visible_rows(model: &Model, view: &CardView, body: Rect) -> VisibleRows {
     let layout = layout(model, view, body);
     VisibleRows {
-        rows: layout.shown(view).map(|row| row.key).collect(),
+        rows: layout.visible_rows(view).map(|row| row.key).collect(),
         last: layout.last_scroll(),
         width: layout.width,
     }
@@ -138,7 +138,7 @@ pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<
 pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: Rect) {
     let layout = layout(model, view, body);
     let all = layout.rows.len();
-    let shown = all.min(layout.space);
+    let shown = all.min(layout.visible_count);
     let height = u16::try_from(shown.saturating_add(layout.state.len())).unwrap_or(u16::MAX);
     let first = view.scroll.min(layout.last_scroll());
     let position = match all > shown {
@@ -152,7 +152,7 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
     let what = if view.opened_to_deny { "Deny request" } else { "Request" };
     let title = format!("{what} {}", view.card.id.short());
     let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), &title, &note);
-    let rows = layout.shown(view).map(|row| (&row.text, row.role));
+    let rows = layout.visible_rows(view).map(|row| (&row.text, row.role));
     let rows = rows.chain(layout.state.iter().map(|(text, role)| (text, *role)));
     for (row, (text, role)) in rows.enumerate() {
         paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, role);
@@ -166,7 +166,7 @@ fn time_note(model: &Model, view: &CardView) -> String {
     }
     match waiting.closed_reason(model.now_ms) {
         Some(closed) => closed.to_owned(),
-        None => format!("expires in {}", left(waiting.left_ms(model.now_ms))),
+        None => format!("expires in {}", time_left_text(waiting.left_ms(model.now_ms))),
     }
 }
 
@@ -196,7 +196,7 @@ fn name_of(line: &str) -> &str {
     line.split(' ').next().unwrap_or_default()
 }
 
-/// Returns the rank of a row: rows with the lowest rank matter most. An unknown row has the rank [`NEEDED`].
+/// Returns the rank of a row: rows with the lowest rank matter most. An unknown row has the rank [`NEEDED_RANK_MAX`].
 pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
         _warns if warning(card, line).is_some() => WARNING_RANK,
@@ -213,11 +213,11 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
         "card" => 10,
         // The head of the card, which the frame repeats.
         name if name.len() == 8 && name.bytes().all(|b| b.is_ascii_hexdigit()) => 9,
-        _needed => NEEDED,
+        _needed => NEEDED_RANK_MAX,
     }
 }
 
 /// Formats the time left in minutes and seconds, rounded up to a whole second.
-pub(super) fn left(left_ms: u64) -> String {
+pub(super) fn time_left_text(left_ms: u64) -> String {
     countdown(left_ms.div_ceil(1_000))
 }

@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use super::overlays;
-use super::paint::{Paint, wrapped};
+use super::paint::{Paint, wrap};
 use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
@@ -151,7 +151,7 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> bool {
     let is_free = model.line.is_none() && model.overlay.is_none();
     let Some(note) = model.last_note.as_ref().filter(|_note| is_free) else { return false };
-    let rows = wrapped(&note.text, usize::from(both.width), 0);
+    let rows = wrap(&note.text, usize::from(both.width), 0);
     let [first, rest @ ..] = rows.as_slice() else { return false };
     if rest.is_empty() {
         return false;

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::paint::{Paint, wrapped};
+use super::paint::{Paint, wrap};
 use crate::console::keymap::{Context, KEYS};
 use crate::console::model::Model;
 use crate::console::theme::Role;
@@ -11,7 +11,7 @@ const NAME_WIDTH: u16 = 24;
 const WIDTH: u16 = 100;
 
 /// Words on cards and in commands that need an explanation.
-const WORDS: [(&str, &str); 11] = [
+const GLOSSARY: [(&str, &str); 11] = [
     ("waiting", "A payment that is made only if you approve it before it expires"),
     ("leaves", "On a card: the amount that you would pay, and the network"),
     ("held", "On a card: why this payment needs your approval"),
@@ -34,7 +34,7 @@ pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut entry = |name: String, about: &str| {
         let mut name = name;
-        for about in wrapped(about, room, 0) {
+        for about in wrap(about, room, 0) {
             rows.push((std::mem::take(&mut name), about));
         }
     };
@@ -50,7 +50,7 @@ pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
         }
     }
     entry("Words".to_owned(), "");
-    for (word, about) in WORDS {
+    for (word, about) in GLOSSARY {
         entry(format!("  {word}"), about);
     }
     rows

@@ -5,14 +5,14 @@ use bursar_core::status::{AgentStatus, RequestStatus};
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
-use super::paint::{Column, Paint, left, right, wrapped};
+use super::paint::{Column, Paint, left, right, wrap};
 use crate::console::model::rows::short;
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
 /// Maximum number of characters that are shown of an unverified token's symbol, which is quoted.
-pub(super) const FOREIGN: usize = 12;
+pub(super) const FOREIGN_SYMBOL_CHARS_MAX: usize = 12;
 
 /// Draws a pane with a table, or with a sentence if there are no rows.
 fn list(
@@ -38,7 +38,7 @@ fn list(
 /// Returns why the last query of a topic failed. Without an engine it returns `None`, because all data is old and
 /// cannot be reloaded.
 pub(super) fn failure<'m>(model: &'m Model, paint: &Paint<'_>, topic: Topic) -> Option<&'m str> {
-    model.server.query_failures.get(&topic).map(String::as_str).filter(|_why| !paint.old)
+    model.server.query_failures.get(&topic).map(String::as_str).filter(|_why| !paint.is_outdated)
 }
 
 /// Returns the note of a pane's title: its number of rows, and whether they are outdated.
@@ -57,7 +57,7 @@ pub(super) fn without_rows(inside: Rect, failed: Option<&str>, empty: &str) -> V
         None => (empty.to_owned(), Role::Quiet),
     };
     let room = usize::from(inside.width.saturating_sub(2));
-    wrapped(&text, room, 0).into_iter().map(|line| (line, role)).collect()
+    wrap(&text, room, 0).into_iter().map(|line| (line, role)).collect()
 }
 
 /// Draws lines in place of a table.
@@ -152,7 +152,7 @@ fn recipient(row: &HistoryRow) -> String {
     let Some(trade) = &row.trade else {
         return row.host.clone().unwrap_or_else(|| row.payee.clone());
     };
-    let symbol = quoted(&trade.symbol_out, FOREIGN);
+    let symbol = quoted(&trade.symbol_out, FOREIGN_SYMBOL_CHARS_MAX);
     match (&row.step, &trade.amount_out) {
         (Some(step), _) => step.clone(),
         (None, Some(amount)) => format!("for {amount} {symbol}"),

@@ -4,7 +4,7 @@ use bursar_control::wire::{Prompt, SecretPrompt};
 use ratatui::layout::Rect;
 
 use super::help;
-use super::paint::{Paint, wrapped};
+use super::paint::{Paint, wrap};
 use crate::console::model::Model;
 use crate::console::model::overlay::{Overlay, Question, TextView};
 use crate::console::model::words::WordCheck;
@@ -20,18 +20,18 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
             (lines, format!("Type the amount to approve it ({amount}):"))
         }
         Prompt::TypeName { lines, name } => (lines, format!("Type its name to continue ({name}):")),
-        Prompt::Secret { what } => (&[], wanted(*what, question.first_entry.is_some()).to_owned()),
+        Prompt::Secret { what } => (&[], prompt_text(*what, question.first_entry.is_some()).to_owned()),
     };
     let mut rows: Vec<(String, Role)> = lines
         .iter()
-        .flat_map(|line| wrapped(line, room, 11))
+        .flat_map(|line| wrap(line, room, 11))
         .map(|line| (line, Role::Plain))
         .collect();
     if !rows.is_empty() {
         rows.push((String::new(), Role::Plain));
     }
     if let Some(fault) = &question.fault {
-        rows.extend(wrapped(fault, room, 0).into_iter().map(|line| (line, Role::Alarm)));
+        rows.extend(wrap(fault, room, 0).into_iter().map(|line| (line, Role::Alarm)));
     }
     rows.push((ask, Role::Strong));
     let typed = if question.is_yes_or_no() {
@@ -71,7 +71,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     }
 }
 
-fn wanted(what: SecretPrompt, again: bool) -> &'static str {
+fn prompt_text(what: SecretPrompt, again: bool) -> &'static str {
     match what {
         SecretPrompt::Password => "The wallet's password:",
         SecretPrompt::NewPassword if again => "Repeat the password:",
@@ -113,7 +113,7 @@ pub(crate) struct VisibleText {
 /// text.
 fn rows_of(view: &TextView, room: usize, indent: usize) -> (Vec<String>, usize) {
     let break_lines = |text: &str| -> Vec<String> {
-        text.lines().flat_map(|line| wrapped(line, room, indent)).collect()
+        text.lines().flat_map(|line| wrap(line, room, indent)).collect()
     };
     let (mut rows, mut words) = (Vec::new(), 0);
     if let Some(phrase) = &view.words {
@@ -192,11 +192,11 @@ pub(super) fn text_view_without_frame(view: &TextView, paint: &mut Paint<'_>, ar
 pub(super) fn question_without_frame(question: &Question, paint: &mut Paint<'_>, area: Rect) {
     let Prompt::Secret { what } = &question.prompt else { return };
     let fault = question.fault.clone().unwrap_or_default();
-    let asked = wanted(*what, question.first_entry.is_some());
+    let asked = prompt_text(*what, question.first_entry.is_some());
     let room = usize::from(area.width);
     let mut row = 0u16;
     for (text, role) in [(fault.as_str(), Role::Alarm), (asked, Role::Strong)] {
-        for line in wrapped(text, room, 0).iter().filter(|line| !line.is_empty()) {
+        for line in wrap(text, room, 0).iter().filter(|line| !line.is_empty()) {
             paint.text(area, 0, row, line, role);
             row = row.saturating_add(1);
         }
@@ -227,7 +227,7 @@ pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
     if others.is_empty() {
         lines.remove(1);
     }
-    let rows: Vec<String> = lines.iter().flat_map(|line| wrapped(line, room, 0)).collect();
+    let rows: Vec<String> = lines.iter().flat_map(|line| wrap(line, room, 0)).collect();
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX);
     let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), "Leave?", "");
     for (row, text) in (0..).zip(&rows) {

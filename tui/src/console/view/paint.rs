@@ -17,14 +17,14 @@ pub(super) struct Paint<'a> {
     buffer: &'a mut Buffer,
     pub(super) theme: Theme,
     /// Whether the data is old, because no engine is connected.
-    pub(super) old: bool,
+    pub(super) is_outdated: bool,
     /// The position at which the next typed character appears.
     pub(super) cursor: Option<Position>,
 }
 
 impl<'a> Paint<'a> {
     pub(super) fn new(buffer: &'a mut Buffer, theme: Theme) -> Self {
-        Self { buffer, theme, old: false, cursor: None }
+        Self { buffer, theme, is_outdated: false, cursor: None }
     }
 
     /// Writes `text` in row `row` of `area` from `column` on, cut to fit. Returns the number of used cells.
@@ -41,7 +41,7 @@ impl<'a> Paint<'a> {
         if row >= area.height || room == 0 {
             return 0;
         }
-        let shown = self.cut(text, room);
+        let shown = self.truncate(text, room);
         let (x, y) = (area.x.saturating_add(column), area.y.saturating_add(row));
         let style = self.theme.style(role);
         let (end, _row) = self.buffer.set_stringn(x, y, &shown, usize::from(room), style);
@@ -58,7 +58,7 @@ impl<'a> Paint<'a> {
     }
 
     pub(super) fn right_text(&mut self, area: Rect, row: u16, text: &str, role: Role) {
-        let width = u16::try_from(self.safe(text).width()).unwrap_or(area.width).min(area.width);
+        let width = u16::try_from(self.escape(text).width()).unwrap_or(area.width).min(area.width);
         self.text(area, area.width.saturating_sub(width), row, text, role);
     }
 
@@ -77,7 +77,7 @@ impl<'a> Paint<'a> {
     /// Draws the frame of a pane, and returns the area inside it. A `>` and a colour mark the focus.
     pub(super) fn pane(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
         let title = if focused { format!("> {title}") } else { title.to_owned() };
-        match (self.old, note) {
+        match (self.is_outdated, note) {
             (false, note) => self.frame(area, focused, &title, note),
             (true, "") => self.frame(area, focused, &title, "old"),
             (true, note) => self.frame(area, focused, &title, &format!("{note}, old")),
@@ -174,7 +174,7 @@ impl<'a> Paint<'a> {
         self.buffer.set_stringn(area.x, y, text, usize::from(area.width), style);
     }
 
-    fn safe(&self, text: &str) -> String {
+    fn escape(&self, text: &str) -> String {
         let shown = visible(text);
         if !self.theme.ascii {
             return shown;
@@ -182,8 +182,8 @@ impl<'a> Paint<'a> {
         shown.chars().map(|ch| if ch.is_ascii() { ch } else { '?' }).collect()
     }
 
-    fn cut(&self, text: &str, room: u16) -> String {
-        let text = self.safe(text);
+    fn truncate(&self, text: &str, room: u16) -> String {
+        let text = self.escape(text);
         let room = usize::from(room);
         if text.width() <= room {
             return text;
@@ -203,7 +203,7 @@ impl<'a> Paint<'a> {
 }
 
 /// Wraps text at spaces, or inside a word that is too long. Lines after the first are indented.
-pub(super) fn wrapped(text: &str, room: usize, indent: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, room: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
     let room = room.max(indent.saturating_add(8));
@@ -232,11 +232,11 @@ mod tests {
 
     #[test]
     fn long_text_is_wrapped_and_indented() {
-        assert_eq!(wrapped("to  0x12 and more", 12, 4), ["to  0x12 and", "    more"]);
+        assert_eq!(wrap("to  0x12 and more", 12, 4), ["to  0x12 and", "    more"]);
         assert_eq!(
-            wrapped("x".repeat(30).as_str(), 14, 2),
+            wrap("x".repeat(30).as_str(), 14, 2),
             ["x".repeat(14), format!("  {}", "x".repeat(12)), "  xxxx".into()]
         );
-        assert_eq!(wrapped("", 10, 2), [""]);
+        assert_eq!(wrap("", 10, 2), [""]);
     }
 }

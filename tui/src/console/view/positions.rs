@@ -8,7 +8,7 @@ use bursar_core::text::{quoted, visible};
 use ratatui::layout::Rect;
 
 use super::lists::failure;
-use super::paint::{Paint, wrapped};
+use super::paint::{Paint, wrap};
 use crate::console::model::Model;
 use crate::console::model::balances::{HoldingRow, positions};
 use crate::console::model::server::Topic;
@@ -17,7 +17,7 @@ use crate::wording;
 use window::window;
 
 /// Maximum number of characters that are shown of a venue's name, which is quoted.
-const VENUE: usize = 40;
+const VENUE_CHARS_MAX: usize = 40;
 const LABEL_WIDTH: u16 = 10;
 const TRUST_WIDTH: u16 = 7;
 /// Columns by which the lines of a row after the first are indented.
@@ -25,9 +25,9 @@ const INDENT: u16 = 2;
 /// The column head for the two amounts of a position, which are on two lines.
 const AMOUNTS: &str = "WORTH/WITHDRAWABLE";
 /// Maximum number of lines of a notice above rows.
-const NOTICE: usize = 2;
+const NOTICE_LINES_MAX: usize = 2;
 /// Number of lines of a row without an obstacle.
-const LINES: u16 = 2;
+const ROW_LINES: u16 = 2;
 
 /// The rows of positions, laid out for one width.
 pub(super) struct PositionsPart<'a> {
@@ -54,9 +54,9 @@ impl<'a> PositionsPart<'a> {
         let failed = failure(model, paint, Topic::Positions);
         let (text, notice_role) = notice(model, failed, rows.len());
         let room = usize::from(width.saturating_sub(INDENT));
-        let mut notice = if text.is_empty() { Vec::new() } else { wrapped(&text, room, 2) };
+        let mut notice = if text.is_empty() { Vec::new() } else { wrap(&text, room, 2) };
         if !rows.is_empty() {
-            notice.truncate(NOTICE);
+            notice.truncate(NOTICE_LINES_MAX);
         }
         let amounts = rows.iter().map(|row| match row {
             HoldingRow::Position(row) => {
@@ -100,7 +100,7 @@ impl<'a> PositionsPart<'a> {
 
     fn row_height(&self, index: usize) -> u16 {
         match self.rows.get(index) {
-            Some(HoldingRow::Position(PositionAnswer { obstacle: None, .. })) => LINES,
+            Some(HoldingRow::Position(PositionAnswer { obstacle: None, .. })) => ROW_LINES,
             Some(row) => cells(self.lines(row).len()),
             None => 0,
         }
@@ -112,7 +112,7 @@ impl<'a> PositionsPart<'a> {
         let mut top = |height: u16| {
             let rest = left.height.saturating_sub(height);
             // Rows matter more than the lines above them.
-            if !self.rows.is_empty() && rest < LINES {
+            if !self.rows.is_empty() && rest < ROW_LINES {
                 return None;
             }
             let taken = Rect { height: height.min(left.height), ..left };
@@ -127,7 +127,7 @@ impl<'a> PositionsPart<'a> {
             paint.right_text(head, 0, AMOUNTS, Role::Quiet);
         }
         if let Some(notice) = notice {
-            let role = if paint.old { Role::Quiet } else { self.notice_role };
+            let role = if paint.is_outdated { Role::Quiet } else { self.notice_role };
             for (row, line) in (0..).zip(&self.notice) {
                 paint.text(notice, 1, row, line, role);
             }
@@ -143,7 +143,7 @@ impl<'a> PositionsPart<'a> {
                     let x = left.x.saturating_add(piece.at);
                     let cell = Rect { x, width: piece.width, ..left };
                     // Outdated data has no colour.
-                    let role = if paint.old { Role::Quiet } else { piece.role };
+                    let role = if paint.is_outdated { Role::Quiet } else { piece.role };
                     paint.text(cell, 0, at, &piece.text, role);
                 }
                 if selected == Some(index) {
@@ -171,13 +171,13 @@ impl<'a> PositionsPart<'a> {
         let mut lines = vec![
             vec![
                 piece(0, LABEL_WIDTH, &row.label, Role::Plain),
-                self.open(after_label, &row.network, Role::Quiet),
+                self.open_piece(after_label, &row.network, Role::Quiet),
                 self.amount(&row.worth, Role::Plain),
             ],
             // The trust comes before the name, so that no name can imitate it.
             vec![
                 piece(INDENT, TRUST_WIDTH, trust, role),
-                self.open(after_trust, &quoted(&row.name, VENUE), Role::Plain),
+                self.open_piece(after_trust, &quoted(&row.name, VENUE_CHARS_MAX), Role::Plain),
                 self.amount(&withdrawable, if blocked { Role::Warn } else { Role::Plain }),
             ],
         ];
@@ -194,12 +194,12 @@ impl<'a> PositionsPart<'a> {
 
     fn warning(&self, at: u16, text: &str) -> Vec<Vec<Piece>> {
         let width = self.width.saturating_sub(at);
-        let lines = wrapped(&visible(text), usize::from(width), usize::from(INDENT));
+        let lines = wrap(&visible(text), usize::from(width), usize::from(INDENT));
         lines.iter().map(|line| vec![piece(at, width, line, Role::Warn)]).collect()
     }
 
     /// Returns a piece that takes all columns before the amount.
-    fn open(&self, at: u16, text: &str, role: Role) -> Piece {
+    fn open_piece(&self, at: u16, text: &str, role: Role) -> Piece {
         let end = self.width.saturating_sub(self.amounts).saturating_sub(1);
         piece(at, end.saturating_sub(at), text, role)
     }

@@ -8,18 +8,18 @@ use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
 use super::card::{INDENT, left, rank, warning};
-use super::paint::{Column, Paint, left as column, right, wrapped};
+use super::paint::{Column, Paint, left as column, right, wrap};
 use crate::console::model::rows::short;
 use crate::console::model::server::{QueuedRequest, Topic};
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
 /// Maximum time left of a request that is marked.
-const SOON_MS: u64 = 300_000;
+const SOON_MS_MAX: u64 = 300_000;
 /// Maximum time left of a request that is marked as urgent.
-const NOW_MS: u64 = 60_000;
+const URGENT_MS_MAX: u64 = 60_000;
 /// Time that each of the ten cells of a bar represents. A full bar is fifteen minutes.
-const CELL_MS: u64 = 90_000;
+const BAR_CELL_MS: u64 = 90_000;
 
 const COLUMNS: &[Column<'static>] = &[
     column("ID", 8).rank(3),
@@ -30,14 +30,14 @@ const COLUMNS: &[Column<'static>] = &[
     right("TIME LEFT", 9),
 ];
 /// Maximum number of characters that are shown of a venue's name.
-const VENUE_WIDTH: usize = 30;
+const VENUE_CHARS_MAX: usize = 30;
 /// Width of the column with the agent's name, if there is little room.
 const AGENT_WIDTH_MIN: u16 = 10;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Approvals;
     let held = model.server.pending(model.now_ms).count();
-    let failed = model.server.query_failures.contains_key(&Topic::Requests) && !paint.old;
+    let failed = model.server.query_failures.contains_key(&Topic::Requests) && !paint.is_outdated;
     let note = match (held, failed, model.server.is_truncated) {
         (0, false, _) => String::new(),
         (held, true, _) => format!("{held} waiting, old !  press r"),
@@ -49,8 +49,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if queue.is_empty() {
         let room = usize::from(inside.width.saturating_sub(2));
         let mut row = 1;
-        for (text, role) in standing(model) {
-            for line in wrapped(&text, room, 0) {
+        for (text, role) in empty_queue_lines(model) {
+            for line in wrap(&text, room, 0) {
                 paint.text(inside, 1, row, &line, role);
                 row = row.saturating_add(1);
             }
@@ -62,7 +62,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 /// Returns the lines of an empty queue: problems that may be its cause, or the statement that no requests are waiting.
-fn standing(model: &Model) -> Vec<(String, Role)> {
+fn empty_queue_lines(model: &Model) -> Vec<(String, Role)> {
     if let Connection::Lost(_) = &model.connection {
         return vec![("Waiting requests are not known without an engine.".to_owned(), Role::Warn)];
     }
@@ -111,7 +111,7 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
 }
 
 fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, Option<usize>)) {
-    let (theme, old) = (paint.theme, paint.old);
+    let (theme, old) = (paint.theme, paint.is_outdated);
     let mut columns = COLUMNS.to_vec();
     if inside.width < 80
         && let Some(agent) = columns.get_mut(1)
@@ -130,7 +130,7 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
         let card = request.card.as_ref();
         let agent = card.map_or(request.agent_id.as_str(), |card| card.agent_name.as_str());
         let (what, amount) = subject(request, is_closed);
-        let tenths = waiting.left_ms(model.now_ms).div_ceil(CELL_MS);
+        let tenths = waiting.left_ms(model.now_ms).div_ceil(BAR_CELL_MS);
         vec![
             (short(&request.id), plain),
             (agent.to_owned(), plain),
@@ -158,7 +158,7 @@ fn subject_of_lane(request: &RequestAnswer) -> (String, String) {
     if let Some((loan, terms)) =
         card.and_then(|card| card.loan.as_ref().zip(card.terms.loan.as_ref()))
     {
-        let name = quoted(&loan.venue_name, VENUE_WIDTH);
+        let name = quoted(&loan.venue_name, VENUE_CHARS_MAX);
         let way = if terms.action == "supply" { "lend to" } else { "take from" };
         return (format!("{way} {name}"), loan.moves.clone());
     }
@@ -177,9 +177,9 @@ fn time(waiting: &QueuedRequest, now_ms: u64) -> (String, Role) {
         return (closed.to_owned(), Role::Quiet);
     }
     let ms = waiting.left_ms(now_ms);
-    if ms <= NOW_MS {
+    if ms <= URGENT_MS_MAX {
         (format!("{} !!", left(ms)), Role::Alarm)
-    } else if ms <= SOON_MS {
+    } else if ms <= SOON_MS_MAX {
         (format!("{} ! ", left(ms)), Role::Warn)
     } else {
         (format!("{}   ", left(ms)), Role::Plain)
@@ -197,8 +197,8 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let room = usize::from(area.width.saturating_sub(4));
     let height = usize::from(area.height.saturating_sub(2));
     let closed = waiting.and_then(|waiting| waiting.closed_reason(model.now_ms));
-    let (rows, is_whole) = fitting(card, &model.zone(), (room, height), closed.is_some());
-    let note = match is_whole || paint.old {
+    let (rows, is_whole) = fitting_rows(card, &model.zone(), (room, height), closed.is_some());
+    let note = match is_whole || paint.is_outdated {
         true => card.policy.as_str().to_owned(),
         false => format!("{}, enter shows all", card.policy),
     };
@@ -207,13 +207,13 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let title = format!("{} from {}{state}", card.id.short(), card.agent_name);
     let inside = paint.pane(area, false, &title, &note);
     for (row, (text, role)) in rows.iter().enumerate() {
-        let role = if paint.old || closed.is_some() { Role::Quiet } else { *role };
+        let role = if paint.is_outdated || closed.is_some() { Role::Quiet } else { *role };
         paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), text, role);
     }
 }
 
 /// Returns the rows of a card, and whether all of them fit. If not, the most important rows come first.
-fn fitting(
+fn fitting_rows(
     card: &Card,
     zone: &Zone,
     (room, height): (usize, usize),
@@ -225,7 +225,7 @@ fn fitting(
     let mut rows: Vec<(u8, String, Role)> = Vec::new();
     for line in lines {
         let (rank, role) = (rank(card, &line), role_of(card, &line));
-        rows.extend(wrapped(&line, room, INDENT).into_iter().map(|row| (rank, row, role)));
+        rows.extend(wrap(&line, room, INDENT).into_iter().map(|row| (rank, row, role)));
     }
     let is_whole = rows.len() <= height;
     if !is_whole {

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::paint::{Paint, wrapped};
+use super::paint::{Paint, wrap};
 use crate::console::model::setup::{Step, steps, try_line};
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
@@ -30,9 +30,9 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         rows.push((1, format!("[{mark}] {title}"), role));
         if next == Some(index) {
             let prompt = if in_a_shell { "$ " } else { ":" };
-            let line = wrapped(&format!("{prompt}{line}"), room, 2);
+            let line = wrap(&format!("{prompt}{line}"), room, 2);
             rows.extend(line.into_iter().map(|part| (5, part, Role::Focus)));
-            rows.extend(wrapped(about, room, 0).into_iter().map(|part| (5, part, Role::Quiet)));
+            rows.extend(wrap(about, room, 0).into_iter().map(|part| (5, part, Role::Quiet)));
             here = rows.len();
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         (false, false) => "n writes the next command: edit it, then press Enter",
     };
     rows.push((1, String::new(), Role::Plain));
-    rows.extend(wrapped(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));
+    rows.extend(wrap(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));
     // If room is short, rows are left out from the top, so that the next step is visible. At the last step, the hint
     // must be visible, too.
     let last = next.is_none_or(|next| next.saturating_add(1) == steps.len());

@@ -35,7 +35,7 @@ impl Prompter<'_> {
         };
         match from_source {
             Some(secret) => Ok(secret),
-            None if options.may_ask && self.terminal.is_there() => {
+            None if options.may_ask && self.terminal.is_present() => {
                 let text = match self.ask(move |terminal| ask_secret(terminal, what)).await? {
                     SecretEntry::Entered(text) => text,
                     SecretEntry::Rejected(fault) => return Err(fault.into()),

@@ -7,17 +7,17 @@ use super::*;
 
 #[tokio::test]
 async fn lost_engine_is_reported_as_an_unknown_outcome() {
-    let ran = Scene::of("freeze").against(|engine| async move { drop(engine) }).await;
-    assert_ran("engine_lost", "freeze", &ran);
+    let ran = Scene::of("freeze").run_against(|engine| async move { drop(engine) }).await;
+    assert_snapshot("engine_lost", "freeze", &ran);
     assert_eq!(ran.exit, 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn silent_engine_times_out_after_two_minutes() {
     let ran = Scene::of("audit verify")
-        .against(|mut engine| async move {
+        .run_against(|mut engine| async move {
             for _ in 0..3 {
-                tokio::time::sleep(Duration::from_millis(SILENCE_MS - 1)).await;
+                tokio::time::sleep(Duration::from_millis(SILENCE_MS_MAX - 1)).await;
                 engine.send(&ToClient::Progress { id: 1, text: "on it".into() }).await;
             }
             assert_eq!(engine.message().await, None);
@@ -29,12 +29,12 @@ async fn silent_engine_times_out_after_two_minutes() {
 #[tokio::test]
 async fn frames_of_other_commands_are_ignored() {
     let ran = Scene::of("freeze")
-        .against(|mut engine| async move {
+        .run_against(|mut engine| async move {
             engine.send(&ToClient::Welcome).await;
             engine.send(&ToClient::Progress { id: 2, text: "not ours".into() }).await;
-            let reply = Box::new(ok(Answer::Frozen { frozen: false }));
+            let reply = Box::new(ok_reply(Answer::Frozen { frozen: false }));
             engine.send(&ToClient::Done { id: 2, reply }).await;
-            done(&mut engine, ok(Answer::Frozen { frozen: true })).await;
+            send_done(&mut engine, ok_reply(Answer::Frozen { frozen: true })).await;
         })
         .await;
     assert!(ran.out.contains("Frozen") && ran.err.is_empty(), "{ran:?}");
@@ -43,7 +43,7 @@ async fn frames_of_other_commands_are_ignored() {
 #[tokio::test]
 async fn refusal_of_the_session_is_reported() {
     let ran = Scene::of("freeze")
-        .against(|mut engine| async move {
+        .run_against(|mut engine| async move {
             engine.send(&ToClient::Refused { fault: Fault::new(Code::Busy) }).await;
         })
         .await;
@@ -51,12 +51,12 @@ async fn refusal_of_the_session_is_reported() {
     assert!(ran.err.contains(Code::Busy.sentence()), "{}", ran.err);
 }
 
-fn interrupted(mut scene: Scene) -> Scene {
+fn with_interrupt(mut scene: Scene) -> Scene {
     scene.interrupt = Box::pin(std::future::ready(()));
     scene
 }
 
-async fn is_cancelled(mut engine: TestEngine) {
+async fn expect_cancel(mut engine: TestEngine) {
     assert_eq!(engine.message().await, Some(ToEngine::Cancel { id: 1 }));
     assert_eq!(engine.message().await, None);
 }
@@ -74,13 +74,13 @@ async fn ctrl_c_cancels_and_reports_only_what_is_certain() {
         ("freeze", Asking::Silent, "The command may have run"),
     ] {
         let scene = Scene::of(line).with(|options| options.asking = asking);
-        let ran = interrupted(scene).against(is_cancelled).await;
+        let ran = with_interrupt(scene).run_against(expect_cancel).await;
         assert_eq!((ran.exit, ran.out.as_str()), (130, ""));
         assert!(ran.err.contains(certain), "{line}: {}", ran.err);
     }
     let json = Scene::of("approve 0123abcd").with(|options| options.json = true);
-    let ran = interrupted(json).against(is_cancelled).await;
-    assert_ran("interrupted_json", "--json approve 0123abcd", &ran);
+    let ran = with_interrupt(json).run_against(expect_cancel).await;
+    assert_snapshot("interrupted_json", "--json approve 0123abcd", &ran);
 }
 
 /// Ctrl-C that the terminal reports while a question is open.
@@ -89,7 +89,7 @@ async fn ctrl_c_at_a_question_answers_nothing() {
     #[derive(Debug)]
     struct InterruptedTerminal;
     impl Terminal for InterruptedTerminal {
-        fn is_there(&self) -> bool {
+        fn is_present(&self) -> bool {
             true
         }
         fn ask_secret(&self, _question: &str) -> io::Result<Zeroizing<String>> {
@@ -115,7 +115,7 @@ async fn ctrl_c_at_a_question_answers_nothing() {
         engine.message().await;
         let prompt = Prompt::Confirm { lines: vec![], question: "Pay?".into() };
         engine.send(&ToClient::Prompt { id: 1, prompt }).await;
-        is_cancelled(engine).await;
+        expect_cancel(engine).await;
     };
     let (exit, ()) = tokio::join!(run(link, order, &options, streams), script);
     assert_eq!(exit, 130);

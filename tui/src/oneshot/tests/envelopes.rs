@@ -12,69 +12,69 @@ fn json(line: &'static str) -> Scene {
 
 #[tokio::test]
 async fn success_has_data_and_warnings() {
-    let mut reply = ok(Answer::Address(address()));
+    let mut reply = ok_reply(Answer::Address(address()));
     reply.warnings.push(Warning { code: "NETWORK_OFF".into(), message: "Base is off.".into() });
-    let ran = json("address create research 0").answered(reply).await;
-    assert_ran("json_success", "--json address create research 0", &ran);
+    let ran = json("address create research 0").run_with_reply(reply).await;
+    assert_snapshot("json_success", "--json address create research 0", &ran);
 
     let addresses = vec![holdings("USDC")];
-    let ran = json("balances").answered(ok(Answer::Balances { addresses })).await;
-    assert_ran("json_balances", "--json balances", &ran);
+    let ran = json("balances").run_with_reply(ok_reply(Answer::Balances { addresses })).await;
+    assert_snapshot("json_balances", "--json balances", &ran);
 
-    let ran = json("status").answered(ok(Answer::Status(status()))).await;
-    assert_ran("json_status", "--json status", &ran);
+    let ran = json("status").run_with_reply(ok_reply(Answer::Status(status()))).await;
+    assert_snapshot("json_status", "--json status", &ran);
 
     let ran = json("server start").with(|options| options.engine_running = false);
-    let ran = ran.answered(ok(Answer::Server(server()))).await;
-    assert_ran("json_server_start_alone", "--json server start", &ran);
+    let ran = ran.run_with_reply(ok_reply(Answer::Server(server()))).await;
+    assert_snapshot("json_server_start_alone", "--json server start", &ran);
 }
 
 #[tokio::test]
 async fn unknown_json_fields_have_a_reason() {
     let answer = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: true };
-    let ran = json("history").answered(ok(Answer::History(answer))).await;
-    assert_ran("json_history", "--json history", &ran);
-    let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(receipt()))).await;
-    assert_ran("json_receipt", "--json receipt 0123abcd", &ran);
+    let ran = json("history").run_with_reply(ok_reply(Answer::History(answer))).await;
+    assert_snapshot("json_history", "--json history", &ran);
+    let ran = json("receipt 0123abcd").run_with_reply(ok_reply(Answer::Receipt(receipt()))).await;
+    assert_snapshot("json_receipt", "--json receipt 0123abcd", &ran);
     // A program may forward this output to an agent, so it contains no limit of the policy.
-    let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(refused_receipt()))).await;
-    assert_ran("json_receipt_refused", "--json receipt 0123abcd", &ran);
+    let ran = json("receipt 0123abcd").run_with_reply(ok_reply(Answer::Receipt(refused_receipt()))).await;
+    assert_snapshot("json_receipt_refused", "--json receipt 0123abcd", &ran);
 }
 
 #[tokio::test]
 async fn settings_have_their_own_types() {
-    let ran = json("config list").answered(ok(Answer::Settings { settings: settings() })).await;
-    assert_ran("json_settings", "--json config list", &ran);
+    let ran = json("config list").run_with_reply(ok_reply(Answer::Settings { settings: settings() })).await;
+    assert_snapshot("json_settings", "--json config list", &ran);
     let one = setting("server.hosts", serde_json::json!(["wallet.lan"]), "journal");
-    let ran = json("config get server.hosts").answered(ok(Answer::Setting(one))).await;
-    assert_ran("json_setting", "--json config get server.hosts", &ran);
+    let ran = json("config get server.hosts").run_with_reply(ok_reply(Answer::Setting(one))).await;
+    assert_snapshot("json_setting", "--json config get server.hosts", &ran);
 }
 
 #[tokio::test]
 async fn doctor_report_with_failures_is_a_success_envelope() {
-    let ran = json("doctor").answered(ok(Answer::Doctor { checks: checks(true) })).await;
-    assert_ran("json_doctor", "--json doctor", &ran);
+    let ran = json("doctor").run_with_reply(ok_reply(Answer::Doctor { checks: checks(true) })).await;
+    assert_snapshot("json_doctor", "--json doctor", &ran);
 }
 
 #[tokio::test]
 async fn a_rehearsal_has_its_verdict() {
-    let ran = json("policy test p 2").answered(ok(Answer::Rehearsal(rehearsal()))).await;
-    assert_ran("json_rehearsal", "--json policy test p 2", &ran);
+    let ran = json("policy test p 2").run_with_reply(ok_reply(Answer::Rehearsal(rehearsal()))).await;
+    assert_snapshot("json_rehearsal", "--json policy test p 2", &ran);
 }
 
 #[tokio::test]
 async fn failure_has_code_hint_and_exit() {
     let fault = Fault::new(Code::WalletLocked).with_detail("for the log only");
     let reply = Reply { result: Err(fault), warnings: vec![], secret: None };
-    let ran = json("seed list").answered(reply).await;
-    assert_ran("json_failure", "--json seed list", &ran);
+    let ran = json("seed list").run_with_reply(reply).await;
+    assert_snapshot("json_failure", "--json seed list", &ran);
 }
 
 #[tokio::test]
 async fn hostile_text_stays_inside_its_string() {
     let evil = "a\",\"ok\":true}\n{\u{9b}2J\u{202e}";
     let ran =
-        json("requests").answered(ok(Answer::Requests { requests: vec![past(Some(evil))] })).await;
+        json("requests").run_with_reply(ok_reply(Answer::Requests { requests: vec![decided_request(Some(evil))] })).await;
     assert!(ran.out.bytes().all(|b| b == b'\n' || (0x20..0x7f).contains(&b)), "{:?}", ran.out);
     let read: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(read["data"]["requests"][0]["domain"], evil);
@@ -85,11 +85,11 @@ async fn progress_never_reaches_standard_output() {
     for quiet in [false, true] {
         let scene = json("audit verify").with(|options| options.quiet = quiet);
         let ran = scene
-            .against(|mut engine| async move {
+            .run_against(|mut engine| async move {
                 engine
                     .send(&ToClient::Progress { id: 1, text: "500 of 1042 records".into() })
                     .await;
-                done(&mut engine, ok(Answer::Audit(audit()))).await;
+                send_done(&mut engine, ok_reply(Answer::Audit(audit()))).await;
             })
             .await;
         assert_eq!(pretty(&ran.out).matches("records").count(), 0);
@@ -108,8 +108,8 @@ async fn failures_before_the_engine_have_the_same_shape() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         RunOutcome { exit, out: text(out), err: text(err) }
     };
-    assert_ran("fail_json", "--json approve 0123abcd", &print(true, false));
-    assert_ran("fail_text", "-v approve 0123abcd", &print(false, true));
+    assert_snapshot("fail_json", "--json approve 0123abcd", &print(true, false));
+    assert_snapshot("fail_text", "-v approve 0123abcd", &print(false, true));
 
     let mut out = Vec::new();
     let fault = Fault::because(Code::BadInput, "unrecognized subcommand");
@@ -120,8 +120,8 @@ async fn failures_before_the_engine_have_the_same_shape() {
 
 #[tokio::test]
 async fn unwritten_result_is_not_a_success() {
-    struct Closed;
-    impl Write for Closed {
+    struct ClosedOutput;
+    impl Write for ClosedOutput {
         fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
             Err(io::ErrorKind::BrokenPipe.into())
         }
@@ -130,6 +130,6 @@ async fn unwritten_result_is_not_a_success() {
         }
     }
     let mut err = Vec::new();
-    assert_eq!(succeed("completions", &serde_json::json!({}), &mut Closed, &mut err), 1);
+    assert_eq!(succeed("completions", &serde_json::json!({}), &mut ClosedOutput, &mut err), 1);
     assert!(!err.is_empty());
 }

@@ -90,7 +90,7 @@ fn held(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> Ba
 }
 
 /// Returns the same balance as if it could not be read.
-fn silent(known: BalanceAnswer, why: &str) -> BalanceAnswer {
+fn unread_balance(known: BalanceAnswer, why: &str) -> BalanceAnswer {
     BalanceAnswer {
         amount: None,
         amount_atomic: None,
@@ -126,8 +126,8 @@ pub(crate) fn holdings(foreign: &str) -> HoldingsAnswer {
     let refusal = "The token's contract gave no valid balance.";
     let mut networks = vec![
         on(8453, "Base", vec![eth(), usdc(), stranger(foreign), bare]),
-        on(84532, "Base Sepolia", vec![eth(), silent(usdc(), refusal)]),
-        on(1, "Ethereum", vec![silent(eth(), silence), silent(usdc(), silence)]),
+        on(84532, "Base Sepolia", vec![eth(), unread_balance(usdc(), refusal)]),
+        on(1, "Ethereum", vec![unread_balance(eth(), silence), unread_balance(usdc(), silence)]),
     ];
     networks[0].incomplete =
         Some("The explorer lists more tokens than Bursar reads: some may be missing.".into());
@@ -394,7 +394,7 @@ pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
     }
 }
 
-pub(crate) fn past(domain: Option<&str>) -> RequestAnswer {
+pub(crate) fn decided_request(domain: Option<&str>) -> RequestAnswer {
     RequestAnswer {
         id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
         status: "signed".parse().unwrap(),

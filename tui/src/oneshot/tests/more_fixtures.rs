@@ -93,10 +93,10 @@ pub(crate) fn executing_row() -> HistoryRow {
     row
 }
 
-const OVER: &str = "7.00 USD requested, `careful` v1 allows 5.00 per payment";
+const OVER_LIMIT_TEXT: &str = "7.00 USD requested, `careful` v1 allows 5.00 per payment";
 
 pub(crate) fn refused_row() -> HistoryRow {
-    let (status, refused) = ("refused".parse().unwrap(), Some(OVER.into()));
+    let (status, refused) = ("refused".parse().unwrap(), Some(OVER_LIMIT_TEXT.into()));
     let why = Some("no transaction was reported".into());
     HistoryRow { status, refused, tx_hash: None, tx_hash_unknown_reason: why, ..history_row() }
 }
@@ -130,7 +130,7 @@ pub(crate) fn refused_receipt() -> ReceiptAnswer {
         "rejection": {"reason": "Exceeds per-request maximum"},
     });
     let (policy, option) = (Some("careful".into()), Some("--txn".into()));
-    let refused = Some(RefusedAnswer { why: OVER.into(), policy, option });
+    let refused = Some(RefusedAnswer { why: OVER_LIMIT_TEXT.into(), policy, option });
     ReceiptAnswer { form, refused, origins_only: true }
 }
 
@@ -396,6 +396,6 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
 }
 
 /// An answer to `positions` that could read everything.
-pub(crate) fn lent(positions: Vec<PositionAnswer>, read: usize) -> PositionsAnswer {
+pub(crate) fn positions_answer(positions: Vec<PositionAnswer>, read: usize) -> PositionsAnswer {
     PositionsAnswer { positions, unread: Vec::new(), read }
 }

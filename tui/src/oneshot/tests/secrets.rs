@@ -8,14 +8,14 @@ use super::*;
 const TOKEN: &str = "AT_9vQ2xYzKk3";
 
 fn with_secret(answer: Answer, field: SecretField) -> Reply {
-    Reply { secret: Some(field), ..ok(answer) }
+    Reply { secret: Some(field), ..ok_reply(answer) }
 }
 
 async fn run_with_secret(scene: Scene, secret: &'static str, reply: Reply) -> RunOutcome {
     scene
-        .against(|mut engine| async move {
+        .run_against(|mut engine| async move {
             engine.send_secret(1, secret).await;
-            done(&mut engine, reply).await;
+            send_done(&mut engine, reply).await;
         })
         .await
 }
@@ -25,17 +25,17 @@ async fn credentials_are_the_environment_of_the_agent() {
     let line = "agent register 'report bot'";
     let reply = || with_secret(Answer::Credentials(credentials()), SecretField::Token);
     let ran = run_with_secret(Scene::of(line), TOKEN, reply()).await;
-    assert_ran("credentials", line, &ran);
+    assert_snapshot("credentials", line, &ran);
     let json = Scene::of(line).with(|options| options.json = true);
     let ran = run_with_secret(json, TOKEN, reply()).await;
-    assert_ran("credentials_json", "--json agent register 'report bot'", &ran);
+    assert_snapshot("credentials_json", "--json agent register 'report bot'", &ran);
 
     let line = "agent instructions 'report bot'";
-    let ran = Scene::of(line).answered(ok(Answer::Credentials(credentials()))).await;
-    assert_ran("credentials_without_token", line, &ran);
+    let ran = Scene::of(line).run_with_reply(ok_reply(Answer::Credentials(credentials()))).await;
+    assert_snapshot("credentials_without_token", line, &ran);
     let json = Scene::of(line).with(|options| options.json = true);
-    let ran = json.answered(ok(Answer::Credentials(credentials()))).await;
-    assert_ran("credentials_without_token_json", "--json agent instructions 'report bot'", &ran);
+    let ran = json.run_with_reply(ok_reply(Answer::Credentials(credentials()))).await;
+    assert_snapshot("credentials_without_token_json", "--json agent instructions 'report bot'", &ran);
 }
 
 #[tokio::test]
@@ -61,9 +61,9 @@ async fn failed_credentials_command_warns_an_evaluating_shell() {
     for (line, told) in [("agent instructions b", true), ("agent list", false)] {
         let reply = Reply {
             result: Err(Fault::new(Code::WalletLocked)),
-            ..ok(Answer::Frozen { frozen: true })
+            ..ok_reply(Answer::Frozen { frozen: true })
         };
-        let ran = Scene::of(line).answered(reply).await;
+        let ran = Scene::of(line).run_with_reply(reply).await;
         assert_eq!(ran.err.contains("Nothing was exported"), told, "{}", ran.err);
         assert_eq!(ran.out, "");
     }
@@ -83,7 +83,7 @@ async fn a_token_cannot_become_a_command() {
 async fn a_seed_phrase_is_shown_on_a_terminal() {
     let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
     let ran = run_with_secret(Scene::of("seed create"), PHRASE, reply).await;
-    assert_ran("seed_created", "seed create", &ran);
+    assert_snapshot("seed_created", "seed create", &ran);
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
     };
     let reply = || with_secret(Answer::Seed(seed()), SecretField::Phrase);
     let ran = run_with_secret(reveal(true), PHRASE, reply()).await;
-    assert_ran("seed_created_json", "--json --reveal seed create", &ran);
+    assert_snapshot("seed_created_json", "--json --reveal seed create", &ran);
     let ran = run_with_secret(reveal(false), PHRASE, reply()).await;
     assert!(ran.out.contains("1  legal"), "{}", ran.out);
 }
@@ -108,13 +108,13 @@ async fn seed_is_not_created_if_its_words_cannot_be_shown() {
             (options.json, options.out_is_terminal) = (json, false);
         });
         let ran =
-            scene.against(|mut engine| async move { assert_eq!(engine.message().await, None) });
+            scene.run_against(|mut engine| async move { assert_eq!(engine.message().await, None) });
         let ran = ran.await;
         assert_eq!(ran.exit, 8);
-        assert_ran(name, if json { "--json seed create" } else { "seed create > file" }, &ran);
+        assert_snapshot(name, if json { "--json seed create" } else { "seed create > file" }, &ran);
     }
     let ran = Scene::of("seed create").with(|options| options.json = true);
-    let ran = ran.against(|mut engine| async move { assert_eq!(engine.message().await, None) });
+    let ran = ran.run_against(|mut engine| async move { assert_eq!(engine.message().await, None) });
     assert_eq!(ran.await.exit, 8);
 }
 
@@ -125,16 +125,16 @@ async fn unrequested_seed_phrase_is_withheld() {
     let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
     let ran = run_with_secret(scene, PHRASE, reply).await;
     assert!(!ran.out.contains("legal") && !ran.err.contains("legal"), "{ran:?}");
-    assert_ran("phrase_withheld", "--json seed import", &ran);
+    assert_snapshot("phrase_withheld", "--json seed import", &ran);
 }
 
 #[tokio::test]
 async fn the_secret_of_another_command_is_not_shown() {
     let reply = with_secret(Answer::Credentials(credentials()), SecretField::Token);
     let ran = Scene::of("agent register b")
-        .against(|mut engine| async move {
+        .run_against(|mut engine| async move {
             engine.send_secret(2, TOKEN).await;
-            done(&mut engine, reply).await;
+            send_done(&mut engine, reply).await;
         })
         .await;
     assert!(!ran.out.contains(TOKEN), "{}", ran.out);

@@ -8,18 +8,18 @@ use super::*;
 
 /// A standard output that reports each flush with its text.
 struct FlushRecorder {
-    waiting: Vec<u8>,
-    tell: UnboundedSender<String>,
+    unflushed: Vec<u8>,
+    flushes: UnboundedSender<String>,
 }
 
 impl Write for FlushRecorder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.waiting.write(bytes)
+        self.unflushed.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let text = String::from_utf8(std::mem::take(&mut self.waiting)).unwrap();
-        let _nobody_looks = self.tell.send(text);
+        let text = String::from_utf8(std::mem::take(&mut self.unflushed)).unwrap();
+        let _nobody_looks = self.flushes.send(text);
         Ok(())
     }
 }
@@ -27,17 +27,17 @@ impl Write for FlushRecorder {
 /// The engine's side of a scene, the output of the program, and the operator's Ctrl-C.
 struct Stage {
     engine: TestEngine,
-    shown: UnboundedReceiver<String>,
+    printed: UnboundedReceiver<String>,
     out: String,
     interrupt: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
 impl Stage {
     /// Sends entries and waits until they are printed.
-    async fn tell(&mut self, entries: Vec<ActivityRow>) {
+    async fn send_entries(&mut self, entries: Vec<ActivityRow>) {
         self.engine.send(&ToClient::Entries { id: 1, entries }).await;
         let patience = Duration::from_secs(600);
-        let shown = tokio::time::timeout(patience, self.shown.recv()).await;
+        let shown = tokio::time::timeout(patience, self.printed.recv()).await;
         self.out.push_str(&shown.expect("what was told is shown at once").unwrap());
     }
 }
@@ -49,9 +49,9 @@ where
     let (engine, link) = TestEngine::pair();
     let (tell, shown) = unbounded_channel();
     let (interrupt, interrupted) = tokio::sync::oneshot::channel::<()>();
-    let mut stage = Stage { engine, shown, out: String::new(), interrupt: Some(interrupt) };
+    let mut stage = Stage { engine, printed: shown, out: String::new(), interrupt: Some(interrupt) };
     let options = Options { json, engine_running: true, ..Options::default() };
-    let (mut out, mut err) = (FlushRecorder { waiting: Vec::new(), tell }, Vec::new());
+    let (mut out, mut err) = (FlushRecorder { unflushed: Vec::new(), flushes: tell }, Vec::new());
     let order = Order::parse_line(line).unwrap();
     let sent = ToEngine::Run { id: 1, order: Box::new(order.clone()), asking: Asking::Silent };
     let streams = Streams {
@@ -71,7 +71,7 @@ where
     };
     let (exit, mut stage) = tokio::join!(run(link, order, &options, streams), playing);
     out.flush().unwrap();
-    while let Ok(text) = stage.shown.try_recv() {
+    while let Ok(text) = stage.printed.try_recv() {
         stage.out.push_str(&text);
     }
     RunOutcome { exit, out: stage.out, err: String::from_utf8(err).unwrap() }
@@ -83,7 +83,7 @@ fn oldest_first() -> Vec<ActivityRow> {
     rows
 }
 
-fn gone() -> Reply {
+fn engine_gone_reply() -> Reply {
     let fault = Fault::because(Code::EngineDown, "The engine has stopped.");
     Reply { result: Err(fault), warnings: Vec::new(), secret: None }
 }
@@ -92,16 +92,16 @@ fn gone() -> Reply {
 async fn watch_prints_each_entry_at_once_and_has_no_timeout() {
     let ran = watch("watch --since 997", false, async |mut stage: Stage| {
         for row in oldest_first() {
-            tokio::time::sleep(Duration::from_millis(3 * SILENCE_MS)).await;
-            stage.tell(vec![row]).await;
+            tokio::time::sleep(Duration::from_millis(3 * SILENCE_MS_MAX)).await;
+            stage.send_entries(vec![row]).await;
         }
-        done(&mut stage.engine, gone()).await;
+        send_done(&mut stage.engine, engine_gone_reply()).await;
         stage
     });
     let ran = ran.await;
     let read = |line| serde_json::from_str::<ActivityRow>(line).unwrap();
     assert_eq!(ran.out.lines().map(read).collect::<Vec<_>>(), oldest_first());
-    assert_ran("watch_engine_stopped", "watch --since 997", &ran);
+    assert_snapshot("watch_engine_stopped", "watch --since 997", &ran);
 }
 
 /// With and without `--json`, no envelope appears among the lines.
@@ -109,13 +109,13 @@ async fn watch_prints_each_entry_at_once_and_has_no_timeout() {
 async fn ctrl_c_ends_watch_with_a_hint_to_resume() {
     for json in [false, true] {
         let ran = watch("watch", json, async |mut stage: Stage| {
-            stage.tell(oldest_first().split_off(3)).await;
+            stage.send_entries(oldest_first().split_off(3)).await;
             stage.interrupt.take().unwrap().send(()).unwrap();
             assert_eq!(stage.engine.message().await, Some(ToEngine::Cancel { id: 1 }));
             assert_eq!(stage.engine.message().await, None);
             stage
         });
-        assert_ran("watch_interrupted", "watch", &ran.await);
+        assert_snapshot("watch_interrupted", "watch", &ran.await);
     }
 }
 
@@ -128,7 +128,7 @@ async fn watch_of_a_lost_engine_names_the_entry_to_resume_from() {
     ] {
         let ran = watch(line, true, async |mut stage: Stage| {
             if tells {
-                stage.tell(oldest_first()).await;
+                stage.send_entries(oldest_first()).await;
             }
             stage.engine = TestEngine::pair().0;
             stage
@@ -144,7 +144,7 @@ async fn watch_reports_a_refusal_on_standard_error() {
     let ran = watch("watch --since 9", true, async |mut stage: Stage| {
         let fault = Fault::because(Code::BadInput, "This journal has 3 entries.");
         let reply = Reply { result: Err(fault), warnings: Vec::new(), secret: None };
-        done(&mut stage.engine, reply).await;
+        send_done(&mut stage.engine, reply).await;
         stage
     });
     let ran = ran.await;
@@ -154,8 +154,8 @@ async fn watch_reports_a_refusal_on_standard_error() {
 
 #[tokio::test]
 async fn watch_ends_silently_when_its_reader_closes() {
-    struct Closed;
-    impl Write for Closed {
+    struct ClosedOutput;
+    impl Write for ClosedOutput {
         fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
             Err(io::ErrorKind::BrokenPipe.into())
         }
@@ -166,7 +166,7 @@ async fn watch_ends_silently_when_its_reader_closes() {
     let (mut engine, link) = TestEngine::pair();
     let mut err = Vec::new();
     let streams = Streams {
-        out: &mut Closed,
+        out: &mut ClosedOutput,
         err: &mut err,
         stdin: Box::new(io::empty()),
         terminal: Arc::new(FakeTerminal::default()),
@@ -188,8 +188,8 @@ async fn watch_keeps_foreign_text_inside_its_json_line() {
     let evil = "a\",\"seq\":1}\n{\u{1b}[2J\u{9b}2J\u{202e}";
     let row = ActivityRow { detail: Some(evil.to_owned()), ..activity_rows().remove(0) };
     let ran = watch("watch", false, async |mut stage: Stage| {
-        stage.tell(vec![row.clone()]).await;
-        done(&mut stage.engine, gone()).await;
+        stage.send_entries(vec![row.clone()]).await;
+        send_done(&mut stage.engine, engine_gone_reply()).await;
         stage
     });
     let ran = ran.await;

@@ -2,17 +2,17 @@
 
 use bursar_control::answers::{ActivityAnswer, ActivityRow};
 
-use crate::oneshot::sheet::{Sheet, foreign};
+use crate::oneshot::sheet::{Sheet, quote_foreign};
 use crate::wording;
 
-const HEAD: [&str; 6] = ["ENTRY", "TIME (UTC)", "KIND", "AGENT", "AMOUNT", "WHAT"];
+const COLUMNS: [&str; 6] = ["ENTRY", "TIME (UTC)", "KIND", "AGENT", "AMOUNT", "WHAT"];
 
 pub(super) fn activity(to: &mut Sheet, activity: &ActivityAnswer) {
     let Some(oldest) = activity.entries.last() else {
         return to.line("There is no such entry.");
     };
     let rows: Vec<[String; 6]> = activity.entries.iter().map(row).collect();
-    to.table(HEAD, &rows);
+    to.table(COLUMNS, &rows);
     if activity.more {
         to.next("Older entries", &format!("bursar activity --before {}", oldest.seq));
     }
@@ -21,7 +21,7 @@ pub(super) fn activity(to: &mut Sheet, activity: &ActivityAnswer) {
 fn row(entry: &ActivityRow) -> [String; 6] {
     let ActivityRow { seq, at, kind, agent_id, agent, amount, host, detail, .. } = entry;
     let agent = agent.as_ref().or(agent_id.as_ref());
-    let host = host.as_deref().map(foreign);
+    let host = host.as_deref().map(quote_foreign);
     // The engine has quoted foreign text in the detail.
     let what = [host, detail.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
     [

@@ -5,7 +5,7 @@ use bursar_core::limits::PADDING_BYTES_PER_DAY_MAX;
 use bursar_core::status::AgentStatus;
 
 use super::context::Context;
-use crate::oneshot::sheet::{Sheet, count, word};
+use crate::oneshot::sheet::{Sheet, count_text, quote_shell_word};
 
 pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
     let pays_from = match (&agent.label, &agent.address) {
@@ -37,7 +37,7 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
         None => ", no limit".to_owned(),
     };
     rows.extend([
-        ("renews", renews(agent)),
+        ("renews", renewal_text(agent)),
         (
             "work",
             format!(
@@ -45,12 +45,12 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
                 agent.requests_today,
                 agent.padding_today / 1_024,
                 PADDING_BYTES_PER_DAY_MAX / 1_024,
-                count(usize::try_from(agent.open).unwrap_or(usize::MAX), "payment"),
+                count_text(usize::try_from(agent.open).unwrap_or(usize::MAX), "payment"),
             ),
         ),
     ]);
     to.rows(&rows);
-    troubles(to, std::slice::from_ref(agent));
+    print_problems(to, std::slice::from_ref(agent));
     match agent.status {
         AgentStatus::Uncommissioned => {
             let command = format!("bursar agent commission {} <policy> <label>", agent.agent_id);
@@ -59,14 +59,14 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
         AgentStatus::Suspended => {
             to.next(
                 "Let it work again with",
-                &format!("bursar agent resume {}", word(&agent.name)),
+                &format!("bursar agent resume {}", quote_shell_word(&agent.name)),
             );
         }
         AgentStatus::Active | AgentStatus::LimitReached => {}
     }
 }
 
-fn renews(agent: &AgentAnswer) -> String {
+fn renewal_text(agent: &AgentAnswer) -> String {
     match &agent.renews_at {
         Some(at) => format!("{at}, midnight of this machine's time zone"),
         None => agent.renews_at_unknown_reason.clone().unwrap_or_else(|| "-".to_owned()),
@@ -94,11 +94,11 @@ pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
     };
     let head = ["CODE", "AGENT", "STATUS", "AUTH", "POLICY", "FROM", "SPENT", "WAITING", "LIMIT"];
     to.table(head, &agents.iter().map(row).collect::<Vec<_>>());
-    troubles(to, agents);
+    print_problems(to, agents);
 }
 
 /// Prints the problems of agents that their status does not show.
-fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
+fn print_problems(to: &mut Sheet, agents: &[AgentAnswer]) {
     for agent in agents {
         if let Some(problem) = &agent.problem {
             to.next(&agent.name, problem);
@@ -109,7 +109,7 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
                     "{}: the clock is not confirmed, so today's allowance is held back. Grant it with",
                     agent.name
                 ),
-                &format!("bursar agent renew {}", word(&agent.name)),
+                &format!("bursar agent renew {}", quote_shell_word(&agent.name)),
             );
         }
     }
@@ -120,14 +120,14 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
 pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&credentials.name, &credentials.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
-    to.line(&format!("export WALLET_AGENT_ID={}", word(id)));
+    to.line(&format!("export WALLET_AGENT_ID={}", quote_shell_word(id)));
     let returned_secret =
         context.returned_secret.filter(|secret| secret.field == SecretField::Token);
     match returned_secret.and_then(|secret| secret.text.as_deref()) {
         Some(token) => token_line(to, token),
         None => {
             to.line("# WALLET_AGENT_TOKEN: only its hash is stored. To replace it with a new token, run");
-            to.line(&format!("#   bursar agent instructions {} --regenerate", word(name)));
+            to.line(&format!("#   bursar agent instructions {} --regenerate", quote_shell_word(name)));
         }
     }
     to.line(&format!("export WALLET_AUTH_MODE={}", credentials.auth_mode.text()));
@@ -146,7 +146,7 @@ fn wallet_url(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<
         to.line(&format!("# WALLET_URL: {why}"));
         return to.line("unset WALLET_URL");
     };
-    to.line(&format!("export WALLET_URL={}", word(url)));
+    to.line(&format!("export WALLET_URL={}", quote_shell_word(url)));
     if !credentials.serving {
         let start = if context.engine_running { "bursar server start" } else { "bursar engine" };
         to.line(&format!("# The server is not running. Start it with: {start}"));

@@ -2,7 +2,7 @@
 
 use bursar_control::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 
-use crate::oneshot::sheet::{Sheet, foreign};
+use crate::oneshot::sheet::{Sheet, quote_foreign};
 
 pub(super) fn balances(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
     if addresses.is_empty() {
@@ -29,7 +29,7 @@ fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswe
         address.label.clone(),
         on.name.clone(),
         // Any token can choose any symbol, so only the symbols of verified tokens are printed without quotes.
-        if held.verified { held.symbol.clone() } else { foreign(&held.symbol) },
+        if held.verified { held.symbol.clone() } else { quote_foreign(&held.symbol) },
         amount(held),
         usd,
         mark(held),

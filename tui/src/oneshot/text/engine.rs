@@ -7,11 +7,11 @@ use bursar_control::answers::{
 
 use super::context::Context;
 use super::request::short;
-use crate::oneshot::sheet::{Sheet, count};
+use crate::oneshot::sheet::{Sheet, count_text};
 
 pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>) {
     to.rows(&[
-        ("server", serving(server)),
+        ("server", serving_text(server)),
         ("wallet", if server.locked { "locked" } else { "unlocked" }.to_owned()),
     ]);
     if server.running && server.locked {
@@ -24,7 +24,7 @@ pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>
     }
 }
 
-fn serving(server: &ServerAnswer) -> String {
+fn serving_text(server: &ServerAnswer) -> String {
     match &server.url {
         Some(url) if server.running && server.open_to_network => {
             format!("running at {url}, and open to the network")
@@ -64,8 +64,8 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
             "{}, {}, {}, {}",
             wallet.name.as_deref().unwrap_or("-"),
             super::wallet::state(wallet),
-            count(wallet.seeds, "seed"),
-            // `count` appends only an s.
+            count_text(wallet.seeds, "seed"),
+            // `count_text` appends only an s.
             if wallet.addresses == 1 {
                 "1 address".to_owned()
             } else {
@@ -78,7 +78,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     let mut rows = vec![
         ("engine", if context.engine_running { "running" } else { "not running" }.to_owned()),
         ("wallet", about_wallet),
-        ("server", serving(&status.server)),
+        ("server", serving_text(&status.server)),
         (
             "agents",
             if status.frozen {
@@ -89,7 +89,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         ),
         ("requests", format!("{} waiting", status.requests)),
     ];
-    rows.extend(status.executing.iter().map(|trade| ("trade", executing(trade))));
+    rows.extend(status.executing.iter().map(|trade| ("trade", executing_text(trade))));
     if let Some(device) = &status.device {
         rows.push(("ledger", device_text(device)));
     }
@@ -100,10 +100,10 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         rows.push(("at start", format!("the wallet opens without you ({with})")));
     }
     if let Some(spent) = &status.unattended {
-        rows.push(("unattended", unattended(spent)));
+        rows.push(("unattended", unattended_text(spent)));
     }
     rows.extend([
-        ("journal", count(usize::try_from(status.journal).unwrap_or(usize::MAX), "record")),
+        ("journal", count_text(usize::try_from(status.journal).unwrap_or(usize::MAX), "record")),
         ("head", status.head.clone()),
         ("data", status.data.clone()),
         ("version", status.version.clone()),
@@ -136,10 +136,10 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
 }
 
 fn device_text(device: &DeviceAnswer) -> String {
-    format!("{} in its queue. {}", count(device.waiting, "request"), device.state)
+    format!("{} in its queue. {}", count_text(device.waiting, "request"), device.state)
 }
 
-fn unattended(today: &UnattendedAnswer) -> String {
+fn unattended_text(today: &UnattendedAnswer) -> String {
     match &today.limit {
         Some(limit) => format!("agents spent {} of {limit} USD today", today.spent),
         None => {
@@ -148,7 +148,7 @@ fn unattended(today: &UnattendedAnswer) -> String {
     }
 }
 
-fn executing(trade: &ExecutingAnswer) -> String {
+fn executing_text(trade: &ExecutingAnswer) -> String {
     let ExecutingAnswer { id, agent_id, amount, step } = trade;
     format!("{}  {amount}  agent {agent_id}  executing, {step}", short(id))
 }

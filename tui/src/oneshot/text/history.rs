@@ -5,7 +5,7 @@ use bursar_core::limits::HISTORY_ROWS_MAX;
 use bursar_core::status::RequestStatus;
 
 use super::request::short;
-use crate::oneshot::sheet::{Sheet, foreign, word};
+use crate::oneshot::sheet::{Sheet, quote_foreign, quote_shell_word};
 use crate::wording;
 
 /// Prints whole addresses and hashes on separate lines, because others can imitate a shortened address or hash.
@@ -47,12 +47,12 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         to.line(&format!("          of {token}"));
     }
     match (&request.trade, &request.loan) {
-        (None, Some(loan)) => lent(to, request, loan),
+        (None, Some(loan)) => print_loan(to, request, loan),
         (None, None) => {
-            let host = host.as_ref().map_or(String::new(), |host| format!("  {}", foreign(host)));
+            let host = host.as_ref().map_or(String::new(), |host| format!("  {}", quote_foreign(host)));
             to.line(&format!("          to {payee}{host}"));
         }
-        (Some(trade), _) => traded(to, trade),
+        (Some(trade), _) => print_trade(to, trade),
     }
     if let Some(ended) = ended {
         to.line(&format!("          {status} at {ended}"));
@@ -67,11 +67,11 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
 }
 
 /// Prints the amount that a loan moved, and its venue.
-fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
+fn print_loan(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
     let LoanAnswer { action, venue, venue_name, moved, position, .. } = loan;
     let symbol = request.symbol.as_deref().unwrap_or_default();
     let way = if action == "supply" { "to" } else { "from" };
-    to.line(&format!("          {action} {way} {}  {venue}", foreign(venue_name)));
+    to.line(&format!("          {action} {way} {}  {venue}", quote_foreign(venue_name)));
     if let Some(moved) = moved {
         let then = position.as_ref().map_or(String::new(), |left| format!(", then {left} in it"));
         to.line(&format!("          moved {moved} {symbol}{then}"));
@@ -79,9 +79,9 @@ fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
 }
 
 /// Prints the token and the amount that a trade bought.
-fn traded(to: &mut Sheet, trade: &TradeAnswer) {
+fn print_trade(to: &mut Sheet, trade: &TradeAnswer) {
     let TradeAnswer { symbol_out, asset_out, amount_out, .. } = trade;
-    let symbol = foreign(symbol_out);
+    let symbol = quote_foreign(symbol_out);
     match amount_out {
         Some(amount) => to.line(&format!("          for {amount} {symbol}  {asset_out}")),
         None => to.line(&format!("          for {symbol}  {asset_out}")),
@@ -91,5 +91,5 @@ fn traded(to: &mut Sheet, trade: &TradeAnswer) {
 pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {
     let requests = if exported.rows == 1 { "request" } else { "requests" };
     to.line(&format!("Wrote {} {requests} to {}.", exported.rows, exported.file));
-    to.next("Only you may read it. View it with", &format!("less {}", word(&exported.file)));
+    to.next("Only you may read it. View it with", &format!("less {}", quote_shell_word(&exported.file)));
 }

@@ -5,10 +5,10 @@ use bursar_control::answers::{
     WrittenOffAnswer,
 };
 
-use crate::oneshot::sheet::{Sheet, foreign};
+use crate::oneshot::sheet::{Sheet, quote_foreign};
 
 /// Number of characters of an address. The id of a market has more.
-const ADDRESS: usize = 42;
+const ADDRESS_CHARS: usize = 42;
 
 pub(super) fn venues(to: &mut Sheet, answer: &VenuesAnswer) {
     for (index, venue) in answer.venues.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn venues(to: &mut Sheet, answer: &VenuesAnswer) {
 fn one_venue(to: &mut Sheet, venue: &VenueAnswer) {
     let VenueAnswer { network, reason, .. } = venue;
     let mut rows = vec![
-        ("vault", format!("{} ({}) on {network}", foreign(&venue.name), foreign(&venue.symbol))),
+        ("vault", format!("{} ({}) on {network}", quote_foreign(&venue.name), quote_foreign(&venue.symbol))),
         ("address", venue.venue.clone()),
         ("kind", kind(&venue.kind).to_owned()),
         ("trust", format!("{}: {reason}", trust(venue.trust))),
@@ -92,11 +92,11 @@ fn one_position(to: &mut Sheet, position: &PositionAnswer) {
         (None, Some(amount)) => format!("{amount} can be withdrawn"),
         (None, None) => "it is not known what can be withdrawn".to_owned(),
     };
-    let kind = if venue.len() > ADDRESS { "market" } else { "vault" };
+    let kind = if venue.len() > ADDRESS_CHARS { "market" } else { "vault" };
     let mut rows = vec![
         ("position", format!("{worth} on {network}")),
         ("of", format!("{address} ({label})")),
-        (kind, format!("{venue} ({})", foreign(&position.name))),
+        (kind, format!("{venue} ({})", quote_foreign(&position.name))),
         ("trust", format!("{}: {}", trust(position.trust), position.reason)),
     ];
     rows.extend(position.earned.clone().map(|earned| ("earned", earned)));

@@ -5,17 +5,17 @@ use bursar_control::answers::{
 };
 use bursar_core::card::Lane;
 
-use crate::oneshot::sheet::{Sheet, count, foreign, word};
+use crate::oneshot::sheet::{Sheet, count_text, quote_foreign, quote_shell_word};
 use crate::wording;
 
 pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     let used = match policy.agents {
         0 => "used by no agent".to_owned(),
-        agents => format!("used by {}", count(agents, "agent")),
+        agents => format!("used by {}", count_text(agents, "agent")),
     };
     let payments = &policy.payments;
     let all = if policy.all_enabled { "all enabled: " } else { "" };
-    let mut rows = changed(policy);
+    let mut rows = change_rows(policy);
     rows.extend([
         ("policy", format!("{}, version {}, {used}", policy.name, policy.version)),
         ("networks", format!("{all}{}", list(&policy.networks, "none"))),
@@ -42,13 +42,13 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     ]);
     to.rows(&rows);
     if policy.agents == 0 {
-        let command = format!("bursar agent commission <agent> {} <label>", word(&policy.name));
+        let command = format!("bursar agent commission <agent> {} <label>", quote_shell_word(&policy.name));
         to.next("Give it to an agent with", &command);
     }
 }
 
 /// Returns the changes; empty unless the policy was edited.
-fn changed(policy: &PolicyAnswer) -> Vec<(&'static str, String)> {
+fn change_rows(policy: &PolicyAnswer) -> Vec<(&'static str, String)> {
     match &policy.changes {
         None => Vec::new(),
         Some(none) if none.is_empty() => {
@@ -94,7 +94,7 @@ fn venues(lending: &LendingPolicyAnswer) -> String {
     let which = if lending.curated_only { "trusted ones only" } else { "any" };
     format!(
         "{which}, {} a day",
-        count(usize::try_from(lending.operations_per_day).unwrap_or(usize::MAX), "operation")
+        count_text(usize::try_from(lending.operations_per_day).unwrap_or(usize::MAX), "operation")
     )
 }
 
@@ -128,7 +128,7 @@ pub(super) fn rehearsal(to: &mut Sheet, rehearsal: &RehearsalAnswer) {
     let what = match lane {
         Lane::Payment => {
             let domain = rehearsal.domain.as_ref();
-            let domain = domain.map_or("any domain".to_owned(), |domain| foreign(domain));
+            let domain = domain.map_or("any domain".to_owned(), |domain| quote_foreign(domain));
             ("payment", format!("{amount} USD to {domain} on {network}"))
         }
         Lane::Trade => {
@@ -146,7 +146,7 @@ pub(super) fn rehearsal(to: &mut Sheet, rehearsal: &RehearsalAnswer) {
         ("verdict", format!("{}{code}", wording::verdict(*lane, *verdict))),
         ("why", rehearsal.reason.clone()),
     ]);
-    to.next("Change the policy with", &format!("bursar policy edit {}", word(&rehearsal.policy)));
+    to.next("Change the policy with", &format!("bursar policy edit {}", quote_shell_word(&rehearsal.policy)));
 }
 
 fn switch(on: bool) -> String {

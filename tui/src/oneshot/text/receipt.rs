@@ -5,9 +5,9 @@ use bursar_core::money::Usd;
 use bursar_core::text::{host_note, quoted};
 use serde_json::Value;
 
-use crate::oneshot::sheet::{Sheet, word};
+use crate::oneshot::sheet::{Sheet, quote_shell_word};
 
-/// The fields of the receipt's JSON form, with their names for people. All other fields except those in [`FORM`] follow
+/// The fields of the receipt's JSON form, with their names for people. All other fields except those in [`HIDDEN_FIELDS`] follow
 /// under their JSON names.
 const NAMES: [(&str, &str); 27] = [
     ("transactionId", "request"),
@@ -40,7 +40,7 @@ const NAMES: [(&str, &str); 27] = [
 ];
 
 /// Fields that are not printed: they describe the form itself, or repeat the amount.
-const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
+const HIDDEN_FIELDS: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
 
 /// Columns of a value before it wraps. A whole hash takes 66 columns; with the longest name in [`NAMES`], 80 columns.
 const WIDTH: usize = 66;
@@ -54,12 +54,12 @@ pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
         let is_shown = |at: &str| at == path || at.starts_with(&within);
         if rest.iter().any(|(at, _value)| is_shown(at)) {
             rest.retain(|(at, _value)| !is_shown(at));
-            push(&mut rows, name, &described(path, answer));
+            push(&mut rows, name, &describe_field(path, answer));
         }
     }
-    rest.retain(|(at, _value)| !FORM.contains(&at.as_str()));
+    rest.retain(|(at, _value)| !HIDDEN_FIELDS.contains(&at.as_str()));
     for (at, value) in &rest {
-        push(&mut rows, at, &plain(value));
+        push(&mut rows, at, &escape(value));
     }
     to.rows(&rows);
     next(to, answer);
@@ -84,23 +84,23 @@ fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
     let Some(refused) = &answer.refused else { return };
     match (&refused.policy, &refused.option) {
         (Some(policy), Some(option)) => {
-            let command = format!("bursar policy edit {} {option} <USD>", word(policy));
+            let command = format!("bursar policy edit {} {option} <USD>", quote_shell_word(policy));
             to.next("To allow it", &command);
         }
         (Some(policy), None) => {
-            to.next("See the rules with", &format!("bursar policy show {}", word(policy)));
+            to.next("See the rules with", &format!("bursar policy show {}", quote_shell_word(policy)));
         }
         (None, _) => {}
     }
 }
 
-fn at<'a>(receipt: &'a Value, path: &str) -> &'a Value {
+fn value_at<'a>(receipt: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(receipt, |value, name| value.get(name).unwrap_or(&Value::Null))
 }
 
-fn described(path: &str, answer: &ReceiptAnswer) -> String {
+fn describe_field(path: &str, answer: &ReceiptAnswer) -> String {
     let receipt = &answer.form;
-    let value = at(receipt, path);
+    let value = value_at(receipt, path);
     match (path, value.as_str()) {
         ("rejection.reason", _) if let Some(refused) = &answer.refused => refused.why.clone(),
         // Without the note, a stored origin would look like the whole URL that was called.
@@ -117,17 +117,17 @@ fn described(path: &str, answer: &ReceiptAnswer) -> String {
         ("authorization.method", Some("manual")) => "you".to_owned(),
         ("payment.amount.micro", _) => match value.as_u64() {
             Some(micro) => format!("{} USD", Usd(micro)),
-            None => plain(value),
+            None => escape(value),
         },
         ("settlement.verification", _) => verification(value),
-        _as_it_is => plain(value),
+        _as_it_is => escape(value),
     }
 }
 
 /// Formats a URL, with its host if the text of the URL does not show the host.
 fn with_host(url: &str) -> String {
     let host = host_note(url).map_or(String::new(), |note| format!("  ({note})"));
-    format!("{}{host}", plain(&Value::from(url)))
+    format!("{}{host}", escape(&Value::from(url)))
 }
 
 /// Describes the status. Only a payment that the chain confirmed is called paid.
@@ -144,7 +144,7 @@ fn status_text(status: &str) -> String {
         "trade-completed" => "executed: its swap is final",
         "trade-rejected" => "not swapped",
         "trade-failed" => "failed: reverted, or its effect is unknown",
-        other => return plain(&Value::from(other)),
+        other => return escape(&Value::from(other)),
     }
     .to_owned()
 }
@@ -153,14 +153,14 @@ fn verification(value: &Value) -> String {
     let block = value.get("block").and_then(Value::as_u64);
     let block = block.map_or(String::new(), |block| format!(" in block {block}"));
     let detail = value.get("detail").filter(|detail| detail.is_string());
-    let detail = detail.map_or(String::new(), |detail| format!(": {}", plain(detail)));
+    let detail = detail.map_or(String::new(), |detail| format!(": {}", escape(detail)));
     let found = match value.get("status").and_then(Value::as_str) {
         Some("verified") => "confirmed".to_owned(),
         Some("pending") => "being checked".to_owned(),
         Some("failed") => "not this payment".to_owned(),
         Some("not_found") => "not found".to_owned(),
         Some("unavailable") => "not checked".to_owned(),
-        _other => plain(value.get("status").unwrap_or(&Value::Null)),
+        _other => escape(value.get("status").unwrap_or(&Value::Null)),
     };
     format!("{found}{block}{detail}")
 }
@@ -179,7 +179,7 @@ fn flatten(rows: &mut Vec<(String, Value)>, name: &str, value: &Value) {
 }
 
 /// Quotes text that is not plain, because other people wrote the URLs and reasons.
-fn plain(value: &Value) -> String {
+fn escape(value: &Value) -> String {
     let Value::String(text) = value else { return value.to_string() };
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.: /+".contains(c));
     if plain { text.clone() } else { quoted(text, usize::MAX) }

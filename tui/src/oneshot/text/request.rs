@@ -7,7 +7,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text::countdown;
 
-use crate::oneshot::sheet::{Sheet, foreign};
+use crate::oneshot::sheet::{Sheet, quote_foreign};
 use crate::wording;
 
 /// Prints pending requests with their whole card, which a decision needs, and other requests in two lines.
@@ -41,7 +41,7 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
 fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } =
         request;
-    let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", foreign(domain)));
+    let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", quote_foreign(domain)));
     let status = wording::status(*status);
     let step = request.step.as_ref().map_or(String::new(), |step| format!(" ({step})"));
     let expires = request
@@ -53,14 +53,14 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     ));
     match lane {
         Lane::Payment => {
-            to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
+            to.line(&format!("          {} to {payee}{domain}", amount_text(amount, asset)));
         }
         Lane::Trade | Lane::Loan => to.line(&format!("          {amount}")),
     }
 }
 
 /// Formats an amount. If the token is unknown, the amount has no symbol and is a number of the contract's units.
-fn what(amount: &str, asset: &str) -> String {
+fn amount_text(amount: &str, asset: &str) -> String {
     if amount.bytes().all(|b| b.is_ascii_digit()) {
         format!("{amount} units of {asset}")
     } else {

@@ -4,7 +4,7 @@ use bursar_control::answers::{AllowanceAnswer, AllowancesAnswer, QuoteAnswer, Ve
 use bursar_control::card_text::{self, TradeAddresses};
 use bursar_core::status::PolicyVerdict;
 
-use crate::oneshot::sheet::{Sheet, count, foreign};
+use crate::oneshot::sheet::{Sheet, count_text, quote_foreign};
 
 pub(super) fn quote(to: &mut Sheet, quote: &QuoteAnswer) {
     let place = TradeAddresses {
@@ -35,7 +35,7 @@ pub(super) fn allowances(to: &mut Sheet, answer: &AllowancesAnswer) {
         if index > 0 {
             to.blank();
         }
-        one(to, allowance);
+        one_allowance(to, allowance);
     }
     if answer.allowances.is_empty() && answer.read > 0 {
         to.line(&format!("No allowance: {} were read, and all are zero.", answer.read));
@@ -50,16 +50,16 @@ pub(super) fn allowances(to: &mut Sheet, answer: &AllowancesAnswer) {
     }
     let left = answer.allowances.iter().filter(|allowance| allowance.outcome.is_none()).count();
     if left > 0 {
-        let what = format!("Take back {}", count(left, "allowance"));
+        let what = format!("Take back {}", count_text(left, "allowance"));
         to.next(&what, "bursar allowances --revoke");
     }
 }
 
-fn one(to: &mut Sheet, allowance: &AllowanceAnswer) {
+fn one_allowance(to: &mut Sheet, allowance: &AllowanceAnswer) {
     // Any token can call itself USDC.
     let symbol = match allowance.verified {
         true => allowance.symbol.clone(),
-        false => format!("{} (UNVERIFIED)", foreign(&allowance.symbol)),
+        false => format!("{} (UNVERIFIED)", quote_foreign(&allowance.symbol)),
     };
     let amount = match (&allowance.amount, allowance.unlimited) {
         (_, true) => format!("UNLIMITED {symbol}"),

@@ -7,7 +7,7 @@ use bursar_control::answers::{
 use bursar_core::text::approximate_duration;
 
 use super::context::Context;
-use crate::oneshot::sheet::{Sheet, word};
+use crate::oneshot::sheet::{Sheet, quote_shell_word};
 
 pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>) {
     if !wallet.exists {
@@ -43,7 +43,7 @@ pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
         None => ("Create a wallet with".to_owned(), "bursar wallet create <name>".to_owned()),
         Some(name) => (
             format!("Recover the wallet file of {name} with"),
-            format!("bursar wallet recover {}", word(name)),
+            format!("bursar wallet recover {}", quote_shell_word(name)),
         ),
     }
 }
@@ -99,7 +99,7 @@ pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
         ("size", format!("{} bytes", backup.bytes)),
     ]);
     to.line("It is protected by the wallet's password. Keep it on another machine.");
-    to.next("Restore it with", &format!("bursar wallet restore {}", word(&backup.file)));
+    to.next("Restore it with", &format!("bursar wallet restore {}", quote_shell_word(&backup.file)));
 }
 
 pub(super) fn restored(to: &mut Sheet, restored: &RestoreAnswer) {
@@ -137,10 +137,10 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
         to.blank();
         to.line("Confirmed on the Ledger: it has the key of this address.");
     } else if address.backing.starts_with("Ledger") {
-        let command = format!("bursar address ledger verify {}", word(&address.label));
+        let command = format!("bursar address ledger verify {}", quote_shell_word(&address.label));
         return to.next("Compare it on the Ledger before you fund it", &command);
     }
-    let command = format!("bursar agent commission <agent> <policy> {}", word(&address.label));
+    let command = format!("bursar agent commission <agent> <policy> {}", quote_shell_word(&address.label));
     to.next("Let an agent pay from it with", &command);
 }
 
@@ -159,7 +159,7 @@ pub(super) fn ledger_addresses(to: &mut Sheet, listed: &LedgerAddressesAnswer) {
     let options = match (listed.layout.as_str(), &listed.template) {
         ("live", None) => String::new(),
         (layout, None) => format!(" --layout {layout}"),
-        (layout, Some(template)) => format!(" --layout {layout} --path {}", word(template)),
+        (layout, Some(template)) => format!(" --layout {layout} --path {}", quote_shell_word(template)),
     };
     to.next("Add one with", &format!("bursar address ledger add <index> [label]{options}"));
 }

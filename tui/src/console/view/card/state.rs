@@ -58,7 +58,7 @@ pub(super) fn lines(
     } else if let Some(hint) = view.hint {
         // The hint replaces the line of keys, because an additional line would move the rows of the card.
         let why = match (hint, unseen) {
-            (Hint::RowsUnseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
+            (Hint::RowsUnseen, Some(unseen)) => format!("not yet: {}", unseen.scroll_hint()),
             (other, _seen) => other.text().to_owned(),
         };
         let deny = if view.opened_to_deny { "y deny" } else { "n deny" };
@@ -85,7 +85,7 @@ pub(super) fn lines(
 
 /// Returns the line of keys for a card that can be decided.
 fn deciding(view: &CardView, unseen: Option<&UnseenRows>) -> String {
-    let way = unseen.map(UnseenRows::way);
+    let way = unseen.map(UnseenRows::scroll_hint);
     match way {
         Some(way) => format!("{way}, then y   n deny   esc not now"),
         None if view.card.type_amount => {

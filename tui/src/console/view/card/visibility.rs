@@ -17,13 +17,13 @@ pub(crate) struct VisibleRows {
 pub(crate) struct UnseenRows {
     pub(crate) above: bool,
     /// The name of the row to scroll to: the first unseen row if it is above, otherwise the last unseen row.
-    pub(crate) to: String,
+    pub(crate) target_row: String,
 }
 
 impl UnseenRows {
     /// Describes the key that scrolls to the row.
-    pub(super) fn way(&self) -> String {
+    pub(super) fn scroll_hint(&self) -> String {
         let key = if self.above { "k" } else { "j" };
-        format!("scroll ({key}) to `{}`", self.to)
+        format!("scroll ({key}) to `{}`", self.target_row)
     }
 }

@@ -7,19 +7,19 @@ pub(in crate::console::view) struct Column<'h> {
     /// Width in cells.
     pub(super) width: u16,
     /// Whether the column is open: open columns share the room that remains after the widths of all columns.
-    pub(super) open: bool,
-    pub(super) right: bool,
+    pub(super) shares_room: bool,
+    pub(super) is_right_aligned: bool,
     /// The rank. The column with the highest rank is dropped first, and a column of rank 0 is never dropped. A column
     /// of rank 0 that is not open is at least as wide as its content.
     pub(super) rank: u8,
 }
 
 pub(in crate::console::view) const fn left(name: &str, width: u16) -> Column<'_> {
-    Column { name, width, open: false, right: false, rank: 0 }
+    Column { name, width, shares_room: false, is_right_aligned: false, rank: 0 }
 }
 
 pub(in crate::console::view) const fn right(name: &str, width: u16) -> Column<'_> {
-    Column { name, width, open: false, right: true, rank: 0 }
+    Column { name, width, shares_room: false, is_right_aligned: true, rank: 0 }
 }
 
 impl Column<'_> {
@@ -29,6 +29,6 @@ impl Column<'_> {
     }
 
     pub(in crate::console::view) const fn open(self) -> Self {
-        Self { open: true, ..self }
+        Self { shares_room: true, ..self }
     }
 }

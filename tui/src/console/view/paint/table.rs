@@ -23,7 +23,7 @@ impl Paint<'_> {
         let rows: Vec<Cells> = (first..count).take(room).map(row).collect();
         let widest = |index: usize| {
             let cells = rows.iter().filter_map(|row| row.get(index));
-            let widths = cells.map(|(text, _role)| self.safe(text).width());
+            let widths = cells.map(|(text, _role)| self.escape(text).width());
             u16::try_from(widths.max().unwrap_or(0)).unwrap_or(u16::MAX)
         };
         let widest: Vec<u16> = (0..columns.len()).map(widest).collect();
@@ -31,7 +31,7 @@ impl Paint<'_> {
         let head = columns.iter().map(|column| (column.name, Role::Quiet));
         self.cells(area, 0, columns, &widths, head);
         for (line, cells) in (1u16..).zip(&rows) {
-            let old = self.old;
+            let old = self.is_outdated;
             let cells = cells.iter().map(|(text, role)| {
                 // Outdated data has no colour.
                 (text.as_str(), if old { Role::Quiet } else { *role })
@@ -57,7 +57,7 @@ impl Paint<'_> {
             let room = area.width.saturating_sub(at);
             let x = area.x.saturating_add(at);
             let cell = Rect { x, width: (*width).min(room), ..area };
-            if column.right {
+            if column.is_right_aligned {
                 self.right_text(cell, line, text, role);
             } else {
                 self.text(cell, 0, line, text, role);
@@ -69,7 +69,7 @@ impl Paint<'_> {
 
 /// Returns the width of each column, or `None` for a dropped column.
 fn widths(room: u16, columns: &[Column<'_>], widest: &[u16]) -> Vec<Option<u16>> {
-    let wanted = |(column, widest): (&Column<'_>, &u16)| match (column.rank, column.open) {
+    let wanted = |(column, widest): (&Column<'_>, &u16)| match (column.rank, column.shares_room) {
         (0, false) => column.width.max(*widest),
         _may_be_cut => column.width,
     };
@@ -88,7 +88,7 @@ fn widths(room: u16, columns: &[Column<'_>], widest: &[u16]) -> Vec<Option<u16>>
         }
     }
     let spare = room.saturating_sub(used(&widths));
-    let open = columns.iter().zip(&mut widths).filter(|(column, _width)| column.open);
+    let open = columns.iter().zip(&mut widths).filter(|(column, _width)| column.shares_room);
     let mut open: Vec<&mut u16> = open.filter_map(|(_column, width)| width.as_mut()).collect();
     let share = spare.checked_div(u16::try_from(open.len()).unwrap_or(1)).unwrap_or(0);
     open.iter_mut().for_each(|width| **width = width.saturating_add(share));
