@@ -3,7 +3,7 @@
 use crate::clocks::AllowancePeriod;
 use crate::config::{Agent, Commission, Config, OrderEnd};
 use crate::observations::{Order, Ticket};
-use crate::orders::{OrderContext, OrderOutcomes, any_held};
+use crate::orders::{OrderContext, OrderOutcomes, has_held_requests};
 
 pub(crate) fn agents(
     mut c: OrderOutcomes,
@@ -19,9 +19,9 @@ pub(crate) fn agents(
             c.refuse(taken, "NAME_TAKEN");
             let created = Agent {
                 name: name.clone(),
-                bearer: *bearer,
-                token_unreturned: false,
-                suspended: false,
+                is_bearer: *bearer,
+                is_token_unreturned: false,
+                is_suspended: false,
                 commission: None,
             };
             // The agent's code is unknown until the order is answered.
@@ -43,9 +43,9 @@ pub(crate) fn agents(
     c.refuse(code.is_none(), "NOTHING_FOUND");
     let Some(code) = code else { return c.end(OrderEnd::Done, None) };
     if let Order::DeleteAgent { .. } = order {
-        let (sure, may) = any_held(context, |r| r.agent == code);
+        let (sure, may) = has_held_requests(context, |r| r.agent == code);
         c.refuse(sure, "IN_USE");
-        c.may_refuse(may || (context.trading)(&code), "IN_USE");
+        c.may_refuse(may || (context.may_have_running_plans)(&code), "IN_USE");
         to.agents.remove(&code);
         to.deleted_agents.insert(code);
         return c.end(OrderEnd::Done, Some(to));
@@ -58,16 +58,16 @@ pub(crate) fn agents(
     let Some(agent) = to.agents.get_mut(&code) else { return c.end(OrderEnd::Done, None) };
     match order {
         Order::ReplaceToken { .. } => {
-            c.refuse(!agent.bearer, "BAD_INPUT");
-            agent.token_unreturned = true;
+            c.refuse(!agent.is_bearer, "BAD_INPUT");
+            agent.is_token_unreturned = true;
         }
         Order::Suspend { .. } => {
             c.may_refuse(agent.commission.is_none(), "AGENT_NOT_COMMISSIONED");
-            agent.suspended = true;
+            agent.is_suspended = true;
         }
         Order::Resume { .. } => {
             c.may_refuse(agent.commission.is_none(), "AGENT_NOT_COMMISSIONED");
-            agent.suspended = false;
+            agent.is_suspended = false;
         }
         Order::Commission { .. } => {
             if let (Some(policy), Some(account)) = (policy, account) {
@@ -98,10 +98,10 @@ fn renew(
     let mut all = Vec::new();
     for p in periods {
         let mut one = to.clone();
-        let mut course = OrderOutcomes { from: to.clone(), codes: c.codes.clone(), sure: c.sure };
+        let mut course = OrderOutcomes { from: to.clone(), codes: c.codes.clone(), is_certain: c.is_certain };
         let due = p.is_due(&context.time.now);
         course.refuse(!due, "BAD_INPUT");
-        let next = if due { p.renewed(&context.time.now, context.seq) } else { None };
+        let next = if due { p.renew(&context.time.now, context.seq) } else { None };
         for (config, period) in [(&mut one, next), (&mut course.from, Some(p.clone()))] {
             if let (Some(m), Some(period)) =
                 (config.agents.get_mut(code).and_then(|a| a.commission.as_mut()), period)

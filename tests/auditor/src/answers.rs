@@ -11,7 +11,7 @@ use crate::requests::{Identity, RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
 impl Auditor {
-    pub(crate) fn on_answered(&mut self, ticket: Ticket, answer: &Answer) -> Result<(), Violation> {
+    pub(crate) fn check_answered(&mut self, ticket: Ticket, answer: &Answer) -> Result<(), Violation> {
         let Some(open) = self.open.remove(&ticket) else {
             let what = format!("ticket {ticket} was answered {answer:?}, but it is not open");
             return Err(violation("answers", what));
@@ -29,7 +29,7 @@ impl Auditor {
             return self.on_plan_answered::<Loan>(ticket, &open, answer);
         }
         let hits: Vec<Expect> =
-            open.correct.iter().filter(|e| self.matches(e, answer, &open)).cloned().collect();
+            open.correct_answers.iter().filter(|e| self.matches(e, answer, &open)).cloned().collect();
         if hits.is_empty() {
             let what = format!(
                 "{:?}, received at event {}, was answered {answer:?} at {:?}; expected: {}",
@@ -40,8 +40,8 @@ impl Auditor {
             );
             return Err(violation(broken_rule(&open, answer), what));
         }
-        if open.isolated {
-            self.prune(ticket, &open, |me, e| me.matches(e, answer, &open));
+        if open.is_isolated {
+            self.keep_explaining(ticket, &open, |me, e| me.matches(e, answer, &open));
         }
         self.count_hits(&hits, answer);
         match answer {
@@ -56,14 +56,14 @@ impl Auditor {
                         && hits.iter().any(again)
                         && !self.book.by_id.contains_key(id)
                     {
-                        self.refused(&open, &ask.agent, *http, code, id);
+                        self.record_refusal(&open, &ask.agent, *http, code, id);
                     }
                 }
             }
             Answer::Standing(_) | Answer::Trade(_) | Answer::Loan(_) => {}
             Answer::Reported { stage } => {
                 if let Input::Report(report) = &open.input {
-                    self.reported(ticket, report, stage, answer);
+                    self.record_report(ticket, report, stage, answer);
                 }
             }
             Answer::Header { id, .. }
@@ -72,7 +72,7 @@ impl Auditor {
             | Answer::Executing { id }
             | Answer::Rejected { id, .. } => self.learn_state(&open, id, answer, &hits)?,
         }
-        self.close(ticket, &open);
+        self.close_call(ticket, &open);
         if let (Input::Sign(ask), Answer::Header { .. }) = (&open.input, answer) {
             return self.check_limit(&ask.agent);
         }
@@ -102,7 +102,7 @@ impl Auditor {
             .filter_map(|a| a.commission.as_ref())
             .flat_map(|m| m.periods.iter().flat_map(|p| p.after_check(&self.time)))
             .collect();
-        let least = periods.iter().map(|p| self.book.used(agent, None, p, &now).spent.0).min();
+        let least = periods.iter().map(|p| self.book.used_by_others(agent, None, p, &now).spent.0).min();
         match least {
             Some(least) if least > most => Err(violation(
                 "I-a",
@@ -115,7 +115,7 @@ impl Auditor {
     }
 
     /// Keeps only the configurations and allowances that explain the observation.
-    pub(crate) fn prune(
+    pub(crate) fn keep_explaining(
         &mut self,
         ticket: Ticket,
         open: &OpenCall,
@@ -178,11 +178,11 @@ impl Auditor {
         let Some(key) = self.owner_of(open, id, answer, hits) else { return Ok(()) };
         let (seq, now) = (self.seq, self.time.instant());
         let fresh = hits.iter().any(|h| matches!(h, Expect::Act { .. } | Expect::Hold { .. }));
-        let sure = fresh || open.isolated;
+        let sure = fresh || open.is_isolated;
         if let Answer::Header { payment, .. } = answer {
             self.give_header(key, payment)?;
         }
-        let Some(rec) = self.book.recs.get_mut(&key) else { return Ok(()) };
+        let Some(rec) = self.book.records.get_mut(&key) else { return Ok(()) };
         match answer {
             Answer::Header { .. } | Answer::AlreadySigned { .. } => {
                 rec.narrow(seq, |s| matches!(s, RequestState::Auth { .. }));
@@ -238,7 +238,7 @@ impl Auditor {
         hits: &[Expect],
     ) -> Option<u64> {
         // An id that was never returned belongs to the request whose terms the payment matches.
-        let pays = |rec: &u64| match (answer, self.book.recs.get(rec)) {
+        let pays = |rec: &u64| match (answer, self.book.records.get(rec)) {
             (Answer::Header { payment, .. }, Some(r)) => r.pays(payment),
             _ => true,
         };
@@ -268,7 +268,7 @@ impl Auditor {
             ([_, _, ..], Input::Poll(_)) => {
                 let key = self.book.add_unmatched_id(id, owners);
                 if let (Some(rec), Some((_, digest))) =
-                    (key.and_then(|key| self.book.recs.get_mut(&key)), self.unbound.get(id))
+                    (key.and_then(|key| self.book.records.get_mut(&key)), self.unbound_payments.get(id))
                 {
                     rec.digest = Some(digest.clone());
                 }
@@ -285,7 +285,7 @@ impl Auditor {
     fn match_id(&mut self, ask: u64, unmatched: u64) {
         self.book.match_id(ask, unmatched);
         self.nonces.values_mut().filter(|key| **key == unmatched).for_each(|key| *key = ask);
-        for (key, _then) in &mut self.maybe_written {
+        for (key, _then) in &mut self.maybe_written_requests {
             if *key == unmatched {
                 *key = ask;
             }
@@ -294,14 +294,14 @@ impl Auditor {
 
     /// Assigns a new id to this request.
     pub(crate) fn bind(&mut self, key: u64, id: &str) {
-        if let Some(rec) = self.book.recs.get_mut(&key) {
+        if let Some(rec) = self.book.records.get_mut(&key) {
             rec.id = Some(id.to_owned());
             self.book.by_id.insert(id.to_owned(), key);
         }
     }
 
     /// Records the refusal of a new request that the wallet recorded.
-    fn refused(&mut self, open: &OpenCall, agent: &str, http: u16, code: &str, id: &str) {
+    fn record_refusal(&mut self, open: &OpenCall, agent: &str, http: u16, code: &str, id: &str) {
         let minute = self.time.latest_ms.div_euclid(60_000);
         let back = self.time.now.wall_ms < self.time.latest_ms;
         let (least, most) = self.refusals.entry((agent.to_owned(), minute)).or_default();
@@ -309,12 +309,12 @@ impl Auditor {
         *least = if back { 0 } else { least.saturating_add(1) };
         *most = most.saturating_add(1);
         let st = RequestState::Refused { http, code: code.to_owned() };
-        let Some(first) = open.rec.and_then(|k| self.book.recs.get(&k)) else { return };
+        let Some(first) = open.rec.and_then(|k| self.book.records.get(&k)) else { return };
         let hmac = matches!(first.identity, Identity::Hmac { .. });
         if hmac && first.id.is_none() {
             let key = open.rec.unwrap_or(u64::MAX);
             self.bind(key, id);
-            if let Some(rec) = self.book.recs.get_mut(&key) {
+            if let Some(rec) = self.book.records.get_mut(&key) {
                 rec.set_state(st);
             }
             return;
@@ -327,7 +327,7 @@ impl Auditor {
         self.book.add(rec, false);
     }
 
-    fn reported(&mut self, ticket: Ticket, report: &Report, stage: &str, answer: &Answer) {
+    fn record_report(&mut self, ticket: Ticket, report: &Report, stage: &str, answer: &Answer) {
         if let Proof::Hmac { signature, .. } = &report.proof {
             let key = (report.agent.clone(), signature.clone());
             self.reports.entry(key).or_insert_with(|| answer.clone());
@@ -344,8 +344,8 @@ impl Auditor {
     }
 
     /// Closes a call on which nothing depends any longer.
-    pub(crate) fn close(&mut self, ticket: Ticket, open: &OpenCall) {
-        for rec in self.book.recs.values_mut() {
+    pub(crate) fn close_call(&mut self, ticket: Ticket, open: &OpenCall) {
+        for rec in self.book.records.values_mut() {
             rec.overlay.retain(|(t, _)| *t != ticket);
             // A refused report has no effect.
             if matches!(open.input, Input::Report(_)) {
@@ -353,7 +353,7 @@ impl Auditor {
             }
         }
         let Some(key) = open.rec else { return };
-        let Some(rec) = self.book.recs.get_mut(&key) else { return };
+        let Some(rec) = self.book.records.get_mut(&key) else { return };
         rec.open.remove(&ticket);
         let idle = rec.id.is_none() && rec.open.is_empty();
         if idle && (!rec.lost || rec.base == [RequestState::Nothing]) {

@@ -2,7 +2,7 @@
 
 use crate::clocks::{AllowancePeriod, Instant};
 use crate::expect::Expect;
-use crate::identity::{View, gate};
+use crate::identity::{View, check_may_spend};
 use crate::observations::Ticket;
 use crate::policy::{Judgement, refuse_terms};
 use crate::requests::{RequestRecord, RequestState};
@@ -10,21 +10,21 @@ use std::collections::BTreeSet;
 
 /// The card that an operator approves.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shown<'a> {
+pub(crate) enum ApprovedCard<'a> {
     /// The digest of a card that was listed before.
     Named(&'a str),
     /// The card that the program read and showed for this approval, while no other call or order was open.
-    Now,
-    /// Like `Now`, but other open calls or orders may have changed the card.
-    NowBesideOthers,
+    Current,
+    /// Like `Current`, but other open calls or orders may have changed the card.
+    CurrentAmongConcurrent,
 }
 
 /// Returns whether the card that the operator saw differs from the current one: (surely, possibly).
-fn card_changed(v: View<'_>, rec: &RequestRecord, card: Shown<'_>) -> (bool, bool) {
+fn card_changed(v: View<'_>, rec: &RequestRecord, card: ApprovedCard<'_>) -> (bool, bool) {
     let shown = match card {
-        Shown::Named(shown) => shown,
-        Shown::Now => return (false, false),
-        Shown::NowBesideOthers => return (false, true),
+        ApprovedCard::Named(shown) => shown,
+        ApprovedCard::Current => return (false, false),
+        ApprovedCard::CurrentAmongConcurrent => return (false, true),
     };
     let Some((uid, now)) = v.config.policy_of(&rec.agent) else { return (false, true) };
     let here = |c: &&crate::requests::Card| c.policy == uid && c.version == now.version;
@@ -41,7 +41,7 @@ fn card_changed(v: View<'_>, rec: &RequestRecord, card: Shown<'_>) -> (bool, boo
 }
 
 /// Returns the codes for a late decision, and whether the request may still be held.
-fn decided_codes(
+fn too_late_codes(
     rec: &RequestRecord,
     ticket: Ticket,
     now: &Instant,
@@ -74,7 +74,7 @@ fn decided_codes(
 pub(crate) fn deny(v: View<'_>, ticket: Ticket, rec: Option<&RequestRecord>) -> Vec<Expect> {
     let Some(rec) = rec else { return vec![Expect::Code("REQUEST_NOT_FOUND")] };
     let now = v.time.instant();
-    let (codes, may_be_held) = decided_codes(rec, ticket, &now);
+    let (codes, may_be_held) = too_late_codes(rec, ticket, &now);
     let mut out: Vec<Expect> = codes.into_iter().map(Expect::Code).collect();
     if may_be_held {
         out.push(Expect::Denied(now));
@@ -87,7 +87,7 @@ pub(crate) fn approve(
     v: View<'_>,
     ticket: Ticket,
     rec: Option<(u64, &RequestRecord)>,
-    card: Shown<'_>,
+    card: ApprovedCard<'_>,
     p: Option<&AllowancePeriod>,
     after_disk: bool,
 ) -> Vec<Expect> {
@@ -100,13 +100,13 @@ pub(crate) fn approve(
             sure = true;
         }
     };
-    code("WALLET_LOCKED", !v.config.open, &mut out);
-    code("AGENTS_FROZEN", v.config.frozen, &mut out);
+    code("WALLET_LOCKED", !v.config.is_open, &mut out);
+    code("AGENTS_FROZEN", v.config.is_frozen, &mut out);
     let Some((key, rec)) = rec else {
         out.push(Expect::Code("REQUEST_NOT_FOUND"));
         return out;
     };
-    let (codes, may_be_held) = decided_codes(rec, ticket, &now);
+    let (codes, may_be_held) = too_late_codes(rec, ticket, &now);
     let over = !codes.is_empty();
     out.extend(codes.into_iter().map(Expect::Code));
     let (changed, may_change) = card_changed(v, rec, card);
@@ -123,19 +123,19 @@ pub(crate) fn approve(
     }
     let terms: Vec<_> = rec.holds.iter().map(|(t, _)| t.clone()).collect();
     for t in terms {
-        if let Err(code) = gate(v.config, &rec.agent)
+        if let Err(code) = check_may_spend(v.config, &rec.agent)
             && code != "AGENTS_FROZEN"
         {
-            out.push(Expect::Closed { http: 403, code });
+            out.push(Expect::ApprovalFailed { http: 403, code });
             continue;
         }
         let (Some((_, policy)), Some(p)) = (v.config.policy_of(&rec.agent), p) else { continue };
-        let used = v.book.used(&rec.agent, Some(key), p, &now);
+        let used = v.book.used_by_others(&rec.agent, Some(key), p, &now);
         let mut j = Judgement::default();
         refuse_terms(&mut j, &t, v.config, policy, used);
         for r in &j.refusals {
             // A hold by the domain rule is not a refusal: this approval is the operator's decision about it.
-            out.push(Expect::Closed { http: r.http, code: r.code });
+            out.push(Expect::ApprovalFailed { http: r.http, code: r.code });
         }
         if !sure && !j.must_refuse() && !after_disk {
             out.push(Expect::Approved { at: now, terms: t });

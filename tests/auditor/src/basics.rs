@@ -21,9 +21,9 @@ pub enum Proof {
     /// The header `SIG:<timestamp>:<digest>`. `right` is true if the key and the message are the agent's own.
     ///
     /// Two calls are the same signed call if and only if their signatures are equal.
-    Hmac { timestamp_s: i64, signature: String, right: bool },
+    Hmac { timestamp_s: i64, signature: String, is_valid: bool },
     /// The header `AT_…`. `right` is true if the token is the newest one that the agent received.
-    Bearer { right: bool },
+    Bearer { is_valid: bool },
 }
 
 /// A transaction as a node reads it.

@@ -32,15 +32,15 @@ fn add_pairs(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
 }
 
 /// Returns the items of `from` that are not in `there`.
-pub(crate) fn missing<T: Clone + PartialEq>(from: &[T], there: &[T]) -> Vec<T> {
+pub(crate) fn items_not_in<T: Clone + PartialEq>(from: &[T], there: &[T]) -> Vec<T> {
     from.iter().filter(|one| !there.contains(one)).cloned().collect()
 }
 
 /// All requests, indexed by id and by identity.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
-    pub(crate) recs: BTreeMap<u64, RequestRecord>,
-    next: u64,
+    pub(crate) records: BTreeMap<u64, RequestRecord>,
+    next_key: u64,
     pub(crate) by_id: BTreeMap<Id, u64>,
     /// Requests whose id is known and whose call is unknown.
     unmatched_ids: BTreeSet<u64>,
@@ -48,7 +48,7 @@ pub(crate) struct Book {
     /// The contents that a bearer agent's idempotency key may be bound to.
     pub(crate) keys: Keys,
     /// The most that lost calls of each agent may have spent in total, in micro-dollars.
-    pub(crate) lost: BTreeMap<String, u64>,
+    pub(crate) unanswered_micros: BTreeMap<String, u64>,
     /// The number of each agent's trades that may be held: these share the limits on held requests.
     pub(crate) held_trades: BTreeMap<String, usize>,
 }
@@ -64,20 +64,20 @@ pub(crate) type Keys = BTreeMap<(String, String), BTreeSet<String>>;
 
 impl Book {
     pub(crate) fn add(&mut self, rec: RequestRecord, indexed: bool) -> u64 {
-        let key = self.next;
-        self.next = self.next.saturating_add(1);
+        let key = self.next_key;
+        self.next_key = self.next_key.saturating_add(1);
         if indexed {
             self.by_identity.entry(rec.identity.clone()).or_default().push(key);
         }
         if let Some(id) = &rec.id {
             self.by_id.insert(id.clone(), key);
         }
-        self.recs.insert(key, rec);
+        self.records.insert(key, rec);
         key
     }
 
     pub(crate) fn remove(&mut self, key: u64) {
-        if let Some(rec) = self.recs.remove(&key)
+        if let Some(rec) = self.records.remove(&key)
             && let Some(list) = self.by_identity.get_mut(&rec.identity)
         {
             list.retain(|k| *k != key);
@@ -85,33 +85,33 @@ impl Book {
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<&RequestRecord> {
-        self.recs.get(self.by_id.get(id)?)
+        self.records.get(self.by_id.get(id)?)
     }
 
     pub(crate) fn find_mut(&mut self, id: &str) -> Option<&mut RequestRecord> {
-        self.recs.get_mut(self.by_id.get(id)?)
+        self.records.get_mut(self.by_id.get(id)?)
     }
 
     /// Returns the calls to which an unmatched id may belong: those that have no id yet.
     fn owners<'a>(&'a self, unmatched: &'a RequestRecord) -> impl Iterator<Item = u64> + 'a {
-        let free = |key: &u64| self.recs.get(key).is_some_and(|rec| rec.id.is_none());
+        let free = |key: &u64| self.records.get(key).is_some_and(|rec| rec.id.is_none());
         unmatched.possible_calls.iter().copied().filter(free)
     }
 
     /// Adds a request for an id. The id belongs to one of these calls, but it is unknown to which one.
     pub(crate) fn add_unmatched_id(&mut self, id: &str, possible_calls: Vec<u64>) -> Option<u64> {
-        let mut all = possible_calls.iter().filter_map(|key| self.recs.get(key));
+        let mut all = possible_calls.iter().filter_map(|key| self.records.get(key));
         let mut one = all.next()?.clone();
         for rec in all {
             if !one.may_be_of(&rec.agent) {
                 one.other_agents.push(rec.agent.clone());
             }
-            one.base.extend(missing(&rec.base, &one.base));
-            one.overlay.extend(missing(&rec.overlay, &one.overlay));
-            one.authorizations.extend(missing(&rec.authorizations, &one.authorizations));
-            one.holds.extend(missing(&rec.holds, &one.holds));
-            one.denials.extend(missing(&rec.denials, &one.denials));
-            one.ended.extend(missing(&rec.ended, &one.ended));
+            one.base.extend(items_not_in(&rec.base, &one.base));
+            one.overlay.extend(items_not_in(&rec.overlay, &one.overlay));
+            one.authorizations.extend(items_not_in(&rec.authorizations, &one.authorizations));
+            one.holds.extend(items_not_in(&rec.holds, &one.holds));
+            one.denials.extend(items_not_in(&rec.denials, &one.denials));
+            one.ended.extend(items_not_in(&rec.ended, &one.ended));
             one.expired_since = one.expired_since.or(rec.expired_since);
             one.lapsed |= rec.lapsed;
             one.forgotten |= rec.forgotten;
@@ -126,14 +126,14 @@ impl Book {
 
     /// Returns the unmatched ids that may belong to this call.
     pub(crate) fn unmatched_of(&self, ask: u64) -> impl Iterator<Item = (u64, &RequestRecord)> {
-        let free = self.recs.get(&ask).is_some_and(|rec| rec.id.is_none());
-        let all = self.unmatched_ids.iter().filter_map(|key| Some((*key, self.recs.get(key)?)));
+        let free = self.records.get(&ask).is_some_and(|rec| rec.id.is_none());
+        let all = self.unmatched_ids.iter().filter_map(|key| Some((*key, self.records.get(key)?)));
         all.filter(move |(_, rec)| free && rec.possible_calls.contains(&ask))
     }
 
     pub(crate) fn may_own(&self, ask: u64, unmatched: u64) -> bool {
         let pays = |rec: &RequestRecord| {
-            let asked = self.recs.get(&ask);
+            let asked = self.records.get(&ask);
             rec.payment.as_ref().is_none_or(|p| asked.is_some_and(|asked| asked.pays(p)))
         };
         self.unmatched_of(ask).any(|(key, rec)| key == unmatched && pays(rec))
@@ -146,13 +146,13 @@ impl Book {
 
     /// Merges the request of an unmatched id into the call to which it belongs.
     pub(crate) fn match_id(&mut self, ask: u64, unmatched: u64) {
-        let Some(found) = self.recs.remove(&unmatched) else { return };
+        let Some(found) = self.records.remove(&unmatched) else { return };
         self.unmatched_ids.remove(&unmatched);
-        let Some(rec) = self.recs.get_mut(&ask) else { return };
+        let Some(rec) = self.records.get_mut(&ask) else { return };
         let asked = std::mem::replace(rec, found);
         rec.possible_calls.clear();
         rec.other_agents.clear();
-        rec.overlay.extend(missing(&asked.overlay, &rec.overlay));
+        rec.overlay.extend(items_not_in(&asked.overlay, &rec.overlay));
         (rec.agent, rec.identity, rec.request_url) =
             (asked.agent, asked.identity, asked.request_url);
         (rec.open, rec.lost) = (asked.open, asked.lost);
@@ -162,7 +162,7 @@ impl Book {
     }
 
     /// Returns the part of an allowance that the agent's other requests use.
-    pub(crate) fn used(
+    pub(crate) fn used_by_others(
         &self,
         agent: &str,
         except: Option<u64>,
@@ -171,7 +171,7 @@ impl Book {
     ) -> UsedBounds {
         let mut used = UsedBounds::default();
         let mut lost_calls = (Vec::new(), Vec::new());
-        for (key, rec) in &self.recs {
+        for (key, rec) in &self.records {
             if !rec.may_be_of(agent) || Some(*key) == except {
                 continue;
             }
@@ -189,10 +189,10 @@ impl Book {
         }
         // Each unmatched id belongs to a lost call, so only the remaining lost calls may have spent or reserved more.
         let all_lost_calls = |key: u64| {
-            self.recs.get(&key).is_some_and(|rec| rec.is_lost_call() && rec.agent == agent)
+            self.records.get(&key).is_some_and(|rec| rec.is_lost_call() && rec.agent == agent)
         };
         let known = |key: &&u64| {
-            let unmatched = self.recs.get(key).filter(|_rec| Some(**key) != except);
+            let unmatched = self.records.get(key).filter(|_rec| Some(**key) != except);
             let sure = |rec: &&RequestRecord| rec.other_agents.is_empty() && rec.agent == agent;
             unmatched.filter(sure).is_some_and(|rec| {
                 self.owners(rec).next().is_some() && self.owners(rec).all(all_lost_calls)
@@ -210,7 +210,7 @@ impl Book {
     }
 
     /// Returns every pair (spent, reserved) that the agent's standing may show; `None` if too much is unknown.
-    pub(crate) fn numbers(
+    pub(crate) fn possible_standings(
         &self,
         agent: &str,
         p: &AllowancePeriod,
@@ -220,7 +220,7 @@ impl Book {
         let mut sure = (0u64, 0u64);
         let mut sums = BTreeSet::from([(0u64, 0u64)]);
         let mut amounts = Vec::new();
-        for rec in self.recs.values().filter(|r| r.may_be_of(agent)) {
+        for rec in self.records.values().filter(|r| r.may_be_of(agent)) {
             amounts.clear();
             rec.visit_amounts(p, now, true, |pair| {
                 if !amounts.contains(&pair) {
@@ -242,14 +242,14 @@ impl Book {
     }
 
     /// Returns (least, most) of spent, and separately of reserved.
-    pub(crate) fn bounds(
+    pub(crate) fn spent_and_reserved_bounds(
         &self,
         agent: &str,
         p: &AllowancePeriod,
         now: &Instant,
     ) -> [(u64, u64); 2] {
         let (mut spent, mut reserved) = ((0u64, 0u64), (0u64, 0u64));
-        for rec in self.recs.values().filter(|r| r.may_be_of(agent)) {
+        for rec in self.records.values().filter(|r| r.may_be_of(agent)) {
             let mut ranges = (Bounds::default(), Bounds::default());
             rec.visit_amounts(p, now, true, |(s, r)| {
                 ranges.0.include(s);
@@ -274,7 +274,7 @@ impl Book {
                 w.agent.1 = w.agent.1.saturating_add(*trades);
             }
         }
-        for (key, rec) in &self.recs {
+        for (key, rec) in &self.records {
             if Some(*key) == except || !rec.may_be(&RequestState::Held) {
                 continue;
             }

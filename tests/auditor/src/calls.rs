@@ -1,6 +1,6 @@
 //! Registers calls and orders, and keeps the correct answers to each open one.
 
-use crate::approvals::{self, Shown};
+use crate::approvals::{self, ApprovedCard};
 use crate::clocks::AllowancePeriod;
 use crate::config::{Config, OrderEnd, PossibleConfig};
 use crate::expect::{Expect, Input, OpenCall, Reply};
@@ -16,7 +16,7 @@ use crate::{Auditor, Violation, violation};
 const MAX_CONFIGS: usize = 512;
 
 /// Returns the configurations in which one more open order was executed, one for each possible end of the order.
-fn after(
+fn configs_after_order(
     possible: &PossibleConfig,
     ticket: Ticket,
     order: &Order,
@@ -24,19 +24,19 @@ fn after(
 ) -> Vec<PossibleConfig> {
     let ends = orders::apply(&possible.config, ticket, order, context).into_iter();
     ends.map(|(config, out)| {
-        let mut applied = possible.applied.clone();
+        let mut applied = possible.applied_orders.clone();
         applied.insert(ticket, out);
-        PossibleConfig { config, applied }
+        PossibleConfig { config, applied_orders: applied }
     })
     .collect()
 }
 
 /// An answer, with the index of the configuration and the allowance for which it is correct.
-pub(crate) type Judged = (Expect, usize, Option<AllowancePeriod>);
+pub(crate) type JudgedAnswer = (Expect, usize, Option<AllowancePeriod>);
 
 impl Auditor {
     fn open_ticket(&mut self, ticket: Ticket, open: OpenCall) -> Result<(), Violation> {
-        if self.open.contains_key(&ticket) || self.dead.contains(&ticket) {
+        if self.open.contains_key(&ticket) || self.dead_tickets.contains(&ticket) {
             return Err(violation("simulator", format!("ticket {ticket} was used twice")));
         }
         self.mark_concurrent();
@@ -47,7 +47,7 @@ impl Auditor {
     /// Marks every open call and order as concurrent with another one.
     pub(crate) fn mark_concurrent(&mut self) {
         for open in self.open.values_mut() {
-            open.isolated = false;
+            open.is_isolated = false;
         }
     }
 
@@ -73,7 +73,7 @@ impl Auditor {
             // lost call may be an expired payment, whose amount then counts in addition to the repeat's.
             let shared = |k: &u64| {
                 let free = self.book.unmatched_of(*k).next().is_none();
-                self.book.recs.get(k).is_some_and(|r| {
+                self.book.records.get(k).is_some_and(|r| {
                     r.may_be(&RequestState::Nothing)
                         && (!r.is_lost_call() || (free && !r.may_have_expired(&now)))
                 })
@@ -87,7 +87,7 @@ impl Auditor {
                     self.book.add(rec, true)
                 }
             };
-            if let Some(rec) = self.book.recs.get_mut(&key) {
+            if let Some(rec) = self.book.records.get_mut(&key) {
                 rec.open.insert(ticket);
             }
             open.rec = Some(key);
@@ -145,17 +145,17 @@ impl Auditor {
             seq: self.seq,
             in_flight: &in_flight,
             lending: &self.lending_orders,
-            trading: &trading,
+            may_have_running_plans: &trading,
         };
         let mut possible_configs = self.possible_configs.clone();
         let mut at = 0usize;
         while let Some(possible) = possible_configs.get(at).cloned() {
             at = at.saturating_add(1);
             for (ticket, order) in &orders {
-                if possible.applied.contains_key(ticket) {
+                if possible.applied_orders.contains_key(ticket) {
                     continue;
                 }
-                for next in after(&possible, *ticket, order, context) {
+                for next in configs_after_order(&possible, *ticket, order, context) {
                     if possible_configs.len() < MAX_CONFIGS && !possible_configs.contains(&next) {
                         possible_configs.push(next);
                     }
@@ -183,11 +183,11 @@ impl Auditor {
             seq: self.seq,
             in_flight: &in_flight,
             lending: &self.lending_orders,
-            trading: &trading,
+            may_have_running_plans: &trading,
         };
-        let before = self.possible_configs.iter().filter(|w| !w.applied.contains_key(&ticket));
+        let before = self.possible_configs.iter().filter(|w| !w.applied_orders.contains_key(&ticket));
         let mut late: Vec<PossibleConfig> =
-            before.flat_map(|possible| after(possible, ticket, order, context)).collect();
+            before.flat_map(|possible| configs_after_order(possible, ticket, order, context)).collect();
         self.possible_configs.append(&mut late);
         self.merge_configs();
     }
@@ -204,7 +204,7 @@ impl Auditor {
     }
 
     /// Judges every open call and order again.
-    pub(crate) fn refresh(&mut self) {
+    pub(crate) fn judge_open_again(&mut self) {
         // A possible effect of one call or order changes the correct answers to another, so repeat until nothing
         // changes.
         for _ in 0..8 {
@@ -216,9 +216,9 @@ impl Auditor {
                 for (expect, _, _) in self.judge(ticket) {
                     self.foresee(ticket, &expect);
                     if let Some(open) = self.open.get_mut(&ticket)
-                        && !open.correct.contains(&expect)
+                        && !open.correct_answers.contains(&expect)
                     {
-                        open.correct.push(expect);
+                        open.correct_answers.push(expect);
                         changed = true;
                     }
                 }
@@ -230,7 +230,7 @@ impl Auditor {
     }
 
     /// Returns all answers to this ticket that are correct now.
-    pub(crate) fn judge(&self, ticket: Ticket) -> Vec<Judged> {
+    pub(crate) fn judge(&self, ticket: Ticket) -> Vec<JudgedAnswer> {
         let Some(open) = self.open.get(&ticket) else { return Vec::new() };
         self.judge_open(ticket, open)
     }
@@ -242,13 +242,13 @@ impl Auditor {
             time: &self.time,
             book: &self.book,
             disk_failed: self.disk_failed,
-            doubted: self.doubted,
+            is_journal_doubted: self.is_journal_doubted,
             unattended_left: self.unattended_left(config),
         }
     }
 
-    pub(crate) fn judge_open(&self, ticket: Ticket, open: &OpenCall) -> Vec<Judged> {
-        let mut out: Vec<Judged> = Vec::new();
+    pub(crate) fn judge_open(&self, ticket: Ticket, open: &OpenCall) -> Vec<JudgedAnswer> {
+        let mut out: Vec<JudgedAnswer> = Vec::new();
         for (at, possible) in self.possible_configs.iter().enumerate() {
             let v = self.view(&possible.config);
             for p in self.possible_periods(possible, self.agent_of(open).as_deref()) {
@@ -325,7 +325,7 @@ impl Auditor {
                 identity::sign(v, ask, open.rec.unwrap_or(u64::MAX), ticket, open.seq, p)
             }
             Input::Poll(id) => match self.book.by_id.get(id) {
-                Some(key) => match self.book.recs.get(key) {
+                Some(key) => match self.book.records.get(key) {
                     Some(rec) => repeats::poll(v, *key, rec),
                     None => Vec::new(),
                 },
@@ -344,16 +344,16 @@ impl Auditor {
                 }
                 out
             }
-            Input::Order(Order::List) => vec![Expect::Listed],
+            Input::Order(Order::List) => vec![Expect::HeldRequests],
             Input::Order(Order::Deny { id }) => approvals::deny(v, ticket, self.book.find(id)),
             Input::Order(Order::Approve { id, card }) => {
                 let found = self.book.by_id.get(id);
-                let rec = found.and_then(|k| self.book.recs.get(k).map(|r| (*k, r)));
-                let alone = open.isolated && self.open.len() <= 1;
+                let rec = found.and_then(|k| self.book.records.get(k).map(|r| (*k, r)));
+                let alone = open.is_isolated && self.open.len() <= 1;
                 let card = match card {
-                    Some(card) => Shown::Named(card),
-                    None if alone => Shown::Now,
-                    None => Shown::NowBesideOthers,
+                    Some(card) => ApprovedCard::Named(card),
+                    None if alone => ApprovedCard::Current,
+                    None => ApprovedCard::CurrentAmongConcurrent,
                 };
                 let mut out = approvals::approve(v, ticket, rec, card, p, after_disk);
                 for (key, rec) in rec.into_iter() {
@@ -369,7 +369,7 @@ impl Auditor {
                 let account = v.config.account_named(&send.label);
                 let account = account.and_then(|a| v.config.accounts.get(&a));
                 match account {
-                    Some(a) if v.config.open => vec![Expect::Sendable(a.address.clone())],
+                    Some(a) if v.config.is_open => vec![Expect::Sendable(a.address.clone())],
                     _ => Vec::new(),
                 }
             }
@@ -383,13 +383,13 @@ impl Auditor {
 
     /// Returns the correct answers for an id that was never returned, but may belong to a call without an answer.
     fn poll_unknown(&self, v: View<'_>, id: &str) -> Vec<Expect> {
-        let signed = self.unbound.contains_key(id);
+        let signed = self.unbound_payments.contains_key(id);
         // The wallet knows a signed request even after a crash.
         let mut out = Vec::new();
         if !signed {
             out.push(identity::refuse(404, "REQUEST_NOT_FOUND"));
         }
-        for (key, rec) in &self.book.recs {
+        for (key, rec) in &self.book.records {
             if rec.id.is_none() && (rec.lost || !rec.open.is_empty()) {
                 out.extend(repeats::poll(v, *key, rec));
                 let authorized =
@@ -404,9 +404,9 @@ impl Auditor {
     }
 
     /// Returns the possible ends of an open order, for error messages.
-    pub(crate) fn possible_ends(&self, ticket: Ticket) -> Vec<OrderEnd> {
+    pub(crate) fn possible_order_ends(&self, ticket: Ticket) -> Vec<OrderEnd> {
         let mut possible_ends: Vec<OrderEnd> = Vec::new();
-        for out in self.possible_configs.iter().filter_map(|w| w.applied.get(&ticket)) {
+        for out in self.possible_configs.iter().filter_map(|w| w.applied_orders.get(&ticket)) {
             if !possible_ends.contains(out) {
                 possible_ends.push(out.clone());
             }

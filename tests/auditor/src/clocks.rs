@@ -57,7 +57,7 @@ impl Instant {
 pub(crate) struct Time {
     pub(crate) now: Clocks,
     /// The observation since which the clocks show `now`.
-    pub(crate) since: u64,
+    pub(crate) since_event: u64,
     /// The latest wall time ever shown. Times in the wallet's records never go back behind a time that the wallet read.
     pub(crate) latest_ms: i64,
     /// The latest wall time that agreed with a chain's time.
@@ -79,7 +79,7 @@ impl Time {
 #[derive(Debug, Clone, Copy)]
 struct BlockSighting {
     boot: u32,
-    apart_ms: i64,
+    boot_offset_ms: i64,
     until_ms: u64,
 }
 
@@ -87,7 +87,7 @@ impl Time {
     pub(crate) fn new(signed_days: i64) -> Self {
         let now =
             Clocks { wall_ms: 0, zone: "UTC".to_owned(), boot: 0, boot_ms: 0, block_ms: None };
-        Self { now, since: 0, latest_ms: 0, agreed_ms: None, signed_days, sightings: Vec::new() }
+        Self { now, since_event: 0, latest_ms: 0, agreed_ms: None, signed_days, sightings: Vec::new() }
     }
 
     pub(crate) fn instant(&self) -> Instant {
@@ -100,14 +100,14 @@ impl Time {
             self.note_block(to.boot_ms);
         }
         self.now = to.clone();
-        self.since = seq;
+        self.since_event = seq;
         self.latest_ms = self.latest_ms.max(to.wall_ms);
         self.note_block(to.boot_ms);
         let (boot, now_ms) = (to.boot, to.boot_ms);
         self.sightings.retain(|sighting| {
             sighting.boot == boot && now_ms.saturating_sub(sighting.until_ms) <= BLOCK_VALID_MS
         });
-        if self.clock_leads().any(|lead| lead.saturating_abs() <= MAX_DRIFT_MS) {
+        if self.wall_clock_leads_ms().any(|lead| lead.saturating_abs() <= MAX_DRIFT_MS) {
             self.agreed_ms = self.agreed_ms.max(Some(to.wall_ms));
         }
     }
@@ -116,21 +116,21 @@ impl Time {
         let Some(block_ms) = self.now.block_ms else { return };
         let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
         let (boot, apart_ms) = (self.now.boot, block_ms.saturating_sub(boot_ms));
-        self.sightings.retain(|sighting| sighting.boot != boot || sighting.apart_ms != apart_ms);
-        self.sightings.push(BlockSighting { boot, apart_ms, until_ms });
+        self.sightings.retain(|sighting| sighting.boot != boot || sighting.boot_offset_ms != apart_ms);
+        self.sightings.push(BlockSighting { boot, boot_offset_ms: apart_ms, until_ms });
     }
 
     /// Returns the milliseconds by which the wall clock is ahead of a chain, for every block time that may count.
-    fn clock_leads(&self) -> impl Iterator<Item = i64> + '_ {
+    fn wall_clock_leads_ms(&self) -> impl Iterator<Item = i64> + '_ {
         let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
         self.sightings.iter().map(move |sighting| {
-            self.now.wall_ms.saturating_sub(sighting.apart_ms.saturating_add(boot_ms))
+            self.now.wall_ms.saturating_sub(sighting.boot_offset_ms.saturating_add(boot_ms))
         })
     }
 
     /// Returns whether the wallet may hold a payment because the wall clock differs too much from a recent block time.
-    pub(crate) fn may_be_off(&self) -> bool {
-        self.clock_leads().any(|lead| lead.saturating_abs() > MAX_DRIFT_MS)
+    pub(crate) fn may_be_off_chain(&self) -> bool {
+        self.wall_clock_leads_ms().any(|lead| lead.saturating_abs() > MAX_DRIFT_MS)
     }
 
     /// Returns whether the wallet may refuse a request signed at this second, because it may have forgotten that day.
@@ -142,8 +142,8 @@ impl Time {
 
     /// Returns whether the wallet may delay a renewal because the wall clock is over an hour ahead of a recent block
     /// time.
-    pub(crate) fn may_be_ahead(&self) -> bool {
-        self.clock_leads().any(|lead| lead > 3_600_000)
+    pub(crate) fn may_be_ahead_of_chain(&self) -> bool {
+        self.wall_clock_leads_ms().any(|lead| lead > 3_600_000)
     }
 }
 
@@ -160,10 +160,10 @@ pub(crate) struct AllowancePeriod {
     boot_from: i64,
     boot_to: i64,
     /// Payments authorized at or before this observation count toward an earlier allowance.
-    pub(crate) since: u64,
+    pub(crate) since_event: u64,
 }
 
-fn signed(ms: u64) -> i64 {
+fn to_signed(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
@@ -186,22 +186,22 @@ pub(crate) fn day_start(date: Date, name: &str) -> Option<i64> {
 impl AllowancePeriod {
     /// Returns the first allowance, which is that of the current day.
     pub(crate) fn first(time: &Time) -> Option<Self> {
-        let first = Self::begun(&time.now, 0)?;
+        let first = Self::begun_today(&time.now, 0)?;
         Some(Self { boot_to: first.boot_from, ..first })
     }
 
     /// Returns the allowance of the current day. It begins at midnight, not at the instant of a request.
-    fn begun(now: &Clocks, since: u64) -> Option<Self> {
+    fn begun_today(now: &Clocks, since: u64) -> Option<Self> {
         let today = local_date(now.wall_ms, &now.zone)?;
         let start_ms = day_start(today, &now.zone)?;
-        let written = signed(now.boot_ms);
+        let written = to_signed(now.boot_ms);
         Some(Self {
             last_date: today,
             start_ms,
             boot: now.boot,
             boot_from: written.saturating_sub(now.wall_ms.saturating_sub(start_ms).max(0)),
             boot_to: written,
-            since,
+            since_event: since,
         })
     }
 
@@ -219,22 +219,22 @@ impl AllowancePeriod {
     }
 
     /// Returns the next allowance.
-    pub(crate) fn renewed(&self, now: &Clocks, since: u64) -> Option<Self> {
-        Self::begun(now, since)
+    pub(crate) fn renew(&self, now: &Clocks, since: u64) -> Option<Self> {
+        Self::begun_today(now, since)
     }
 
     /// Returns the allowances that may be in force after the wallet has checked the clocks.
     pub(crate) fn after_check(&self, time: &Time) -> Vec<Self> {
         let Some(least) = self.due_after_ms(&time.now) else { return vec![self.clone()] };
-        let now = signed(time.now.boot_ms);
+        let now = to_signed(time.now.boot_ms);
         let least = least.saturating_sub(BOOT_SLACK_MS);
         let long_enough =
             |from: i64| self.boot != time.now.boot || now.saturating_sub(from) >= least;
         let mut out = Vec::new();
         if long_enough(self.boot_from) {
-            out.extend(self.renewed(&time.now, time.since));
+            out.extend(self.renew(&time.now, time.since_event));
         }
-        if !long_enough(self.boot_to) || time.may_be_ahead() {
+        if !long_enough(self.boot_to) || time.may_be_ahead_of_chain() {
             out.push(self.clone());
         }
         out
@@ -243,14 +243,14 @@ impl AllowancePeriod {
     /// Merges another possible allowance if it differs only in the instant of the renewal. Returns whether it did.
     ///
     /// `quiet_since`: no authorization began after this observation.
-    pub(crate) fn absorb(&mut self, other: &Self, quiet_since: u64) -> bool {
+    pub(crate) fn merge_if_close(&mut self, other: &Self, quiet_since: u64) -> bool {
         let same = self.last_date == other.last_date
             && self.start_ms == other.start_ms
             && self.boot == other.boot
-            && (self.since == other.since
-                || (self.since >= quiet_since && other.since >= quiet_since));
+            && (self.since_event == other.since_event
+                || (self.since_event >= quiet_since && other.since_event >= quiet_since));
         if same {
-            self.since = self.since.min(other.since);
+            self.since_event = self.since_event.min(other.since_event);
             self.boot_from = self.boot_from.min(other.boot_from);
             self.boot_to = self.boot_to.max(other.boot_to);
         }
@@ -260,7 +260,7 @@ impl AllowancePeriod {
 
 /// Adds a possible allowance, or merges it with one of the list.
 pub(crate) fn add_period(all: &mut Vec<AllowancePeriod>, one: AllowancePeriod, quiet_since: u64) {
-    if !all.iter_mut().any(|p| p.absorb(&one, quiet_since)) {
+    if !all.iter_mut().any(|p| p.merge_if_close(&one, quiet_since)) {
         all.push(one);
     }
 }

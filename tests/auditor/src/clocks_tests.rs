@@ -32,7 +32,7 @@ fn allowance_vector_cases_renew_as_expected() {
             boot: 1,
             boot_from: 0,
             boot_to: 0,
-            since: 0,
+            since_event: 0,
         };
         let now = time(clocks(&case["tz_now"], &case["now_utc"], 2));
         assert_eq!(old.is_due(&now.now), case["renew"].as_bool().unwrap(), "{case}");

@@ -13,7 +13,7 @@ impl Auditor {
         let Some(key) = key else { return false };
         match self.book.by_id.get(id) {
             Some(there) => *there == key || self.book.may_own(key, *there),
-            None => self.book.recs.get(&key).is_some_and(|r| r.id.is_none()),
+            None => self.book.records.get(&key).is_some_and(|r| r.id.is_none()),
         }
     }
 
@@ -64,9 +64,9 @@ impl Auditor {
             (RecordedId::Never, id) => id.is_none(),
             (RecordedId::Any, Some(id)) => !self.book.by_id.contains_key(id),
             (RecordedId::Any, None) => true,
-            (RecordedId::Fresh(early), None) => early || maybe_many || self.disk_failed.is_some(),
-            (RecordedId::Fresh(_), Some(id)) => {
-                let many = least >= MAX_REFUSALS && open.isolated;
+            (RecordedId::UnlessRefusedTooOften(early), None) => early || maybe_many || self.disk_failed.is_some(),
+            (RecordedId::UnlessRefusedTooOften(_), Some(id)) => {
+                let many = least >= MAX_REFUSALS && open.is_isolated;
                 !(self.book.by_id.contains_key(id) || many)
             }
         }
@@ -113,9 +113,9 @@ impl Auditor {
 
 /// Returns the rule that an answer breaks when it matches no correct answer.
 pub(crate) fn broken_rule(open: &OpenCall, answer: &Answer) -> &'static str {
-    let stored = open.correct.iter().any(|e| matches!(e, Expect::Reply { .. }));
+    let stored = open.correct_answers.iter().any(|e| matches!(e, Expect::Reply { .. }));
     let given = matches!(answer, Answer::Header { .. } | Answer::Executing { .. });
-    let has = |f: &dyn Fn(&Expect) -> bool| open.correct.iter().any(f);
+    let has = |f: &dyn Fn(&Expect) -> bool| open.correct_answers.iter().any(f);
     match &open.input {
         Input::Poll(_) | Input::PollTrade(_) | Input::PollLoan(_) => "I-p",
         Input::Standing { .. } => "I-d",

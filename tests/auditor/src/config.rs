@@ -59,17 +59,17 @@ pub(crate) struct Commission {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Agent {
     pub(crate) name: String,
-    pub(crate) bearer: bool,
+    pub(crate) is_bearer: bool,
     /// Whether a new token was issued but not returned, so that no call can contain it.
-    pub(crate) token_unreturned: bool,
-    pub(crate) suspended: bool,
+    pub(crate) is_token_unreturned: bool,
+    pub(crate) is_suspended: bool,
     pub(crate) commission: Option<Commission>,
 }
 
 /// A network of the wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Network {
-    pub(crate) on: bool,
+    pub(crate) is_enabled: bool,
     pub(crate) stablecoin: Address,
 }
 
@@ -78,11 +78,11 @@ pub(crate) struct Network {
 /// Objects are identified by the ticket of the order that created them, so a rename does not create a new object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
-    pub(crate) wallet: bool,
-    pub(crate) open: bool,
-    pub(crate) frozen: bool,
+    pub(crate) has_wallet: bool,
+    pub(crate) is_open: bool,
+    pub(crate) is_frozen: bool,
     /// Whether the wallet was last opened without a person entering the password.
-    pub(crate) unattended: bool,
+    pub(crate) is_unattended: bool,
     /// The limit of an unattended day, in micro-dollars.
     pub(crate) unattended_daily: Option<Micros>,
     pub(crate) max_validity: u64,
@@ -108,7 +108,7 @@ pub(crate) enum OrderEnd {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PossibleConfig {
     pub(crate) config: Config,
-    pub(crate) applied: BTreeMap<Ticket, OrderEnd>,
+    pub(crate) applied_orders: BTreeMap<Ticket, OrderEnd>,
 }
 
 impl Config {
@@ -116,13 +116,13 @@ impl Config {
         let networks = facts
             .networks
             .iter()
-            .map(|n| (n.chain, Network { on: n.on, stablecoin: n.stablecoin.to_lowercase() }))
+            .map(|n| (n.chain, Network { is_enabled: n.on, stablecoin: n.stablecoin.to_lowercase() }))
             .collect();
         Self {
-            wallet: false,
-            open: false,
-            frozen: false,
-            unattended: false,
+            has_wallet: false,
+            is_open: false,
+            is_frozen: false,
+            is_unattended: false,
             unattended_daily: None,
             max_validity: 3600,
             networks: Shared(Rc::new(networks)),
@@ -161,11 +161,11 @@ impl Config {
 
     /// Checks whether an authorized payment of this agent may be signed now. Fails with the rule that forbids it.
     pub(crate) fn may_sign_for(&self, agent: &str) -> Result<(), &'static str> {
-        if !self.open {
+        if !self.is_open {
             Err("I-f")
-        } else if self.frozen {
+        } else if self.is_frozen {
             Err("I-g")
-        } else if self.agents.get(agent).is_none_or(|a| a.suspended) {
+        } else if self.agents.get(agent).is_none_or(|a| a.is_suspended) {
             Err("I-i")
         } else {
             Ok(())

@@ -66,10 +66,10 @@ pub(crate) struct PermitCall {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SwapCall {
     /// Whether the swap calls the universal router.
-    pub(crate) universal: bool,
+    pub(crate) is_universal_router: bool,
     /// The number of swaps in the call. A trade has exactly one.
-    pub(crate) swaps: usize,
-    pub(crate) v4: bool,
+    pub(crate) swap_count: usize,
+    pub(crate) is_v4: bool,
     pub(crate) token_in: Address,
     pub(crate) hops: Vec<Hop>,
     pub(crate) amount_in: u128,
@@ -81,8 +81,8 @@ pub(crate) struct SwapCall {
     /// `minHopPriceX36` of each hop, if the encoding has this field.
     pub(crate) hop_prices: Vec<Word>,
     /// Maximum amounts that the call pays in, each with its token.
-    pub(crate) settles: Vec<(Address, u128)>,
-    pub(crate) takes: Vec<Address>,
+    pub(crate) max_inputs: Vec<(Address, u128)>,
+    pub(crate) taken_tokens: Vec<Address>,
     /// Native coins wrapped by the router: recipient and amount.
     pub(crate) wraps: Vec<(Recipient, u128)>,
     /// Wrapped coins unwrapped by the router: recipient and minimum.
@@ -90,7 +90,7 @@ pub(crate) struct SwapCall {
     /// Remainders that the router returns: token and recipient.
     pub(crate) sweeps: Vec<(Address, Recipient)>,
     /// Whether the router returns unused native coins to the caller.
-    pub(crate) refunds: bool,
+    pub(crate) refunds_native: bool,
 }
 
 /// A sequence of words. The offsets in the words are relative to its start.
@@ -111,7 +111,7 @@ impl<'a> Words<'a> {
         Some(if high.iter().all(|b| *b == 0) { low } else { u128::MAX })
     }
 
-    fn small(self, at: usize) -> Option<u64> {
+    fn small_uint(self, at: usize) -> Option<u64> {
         Some(u64::try_from(self.uint(at)?).unwrap_or(u64::MAX))
     }
 
@@ -130,19 +130,19 @@ impl<'a> Words<'a> {
     }
 
     /// Returns the words at the offset that word `at` contains.
-    fn tail(self, at: usize) -> Option<Self> {
+    fn words_at_offset(self, at: usize) -> Option<Self> {
         self.0.get(self.size(at)?..).map(Words)
     }
 
     /// Returns the bytes at the offset that word `at` contains.
     pub(crate) fn bytes(self, at: usize) -> Option<&'a [u8]> {
-        let tail = self.tail(at)?;
+        let tail = self.words_at_offset(at)?;
         tail.0.get(32..tail.size(0)?.checked_add(32)?)
     }
 
     /// Returns the items of an array of dynamic items.
     fn items(self, at: usize) -> Option<Vec<&'a [u8]>> {
-        let tail = self.tail(at)?;
+        let tail = self.words_at_offset(at)?;
         let (count, items) = (tail.size(0)?, Words(tail.0.get(32..)?));
         if count > items.0.len() / 32 {
             return None;
@@ -152,7 +152,7 @@ impl<'a> Words<'a> {
 
     /// Returns the words of an array of words.
     fn words(self, at: usize) -> Option<Vec<Word>> {
-        let tail = self.tail(at)?;
+        let tail = self.words_at_offset(at)?;
         let count = tail.size(0)?;
         if count > tail.0.len() / 32 {
             return None;
@@ -208,7 +208,7 @@ pub(crate) fn decode(data: &str) -> Option<Decoded> {
             token: words.address(0)?,
             spender: words.address(1)?,
             amount: words.uint(2)?,
-            expiration_s: words.small(3)?,
+            expiration_s: words.small_uint(3)?,
         },
         [0xcc, 0x53, 0x28, 0x7f] => Decoded::Lockdown,
         [0xd0, 0xe3, 0x0d, 0xb0] => Decoded::Wrap,
@@ -231,16 +231,16 @@ fn router_call(bytes: &[u8], swap: &mut SwapCall) -> Option<bool> {
     match selector {
         // multicall(uint256 deadline, bytes[])
         [0x5a, 0xe4, 0x01, 0xdc] => {
-            swap.deadline_s = Some(words.small(0)?);
+            swap.deadline_s = Some(words.small_uint(0)?);
             return inner_calls(&words.items(1)?, swap);
         }
         // multicall(bytes[])
         [0xac, 0x96, 0x50, 0xd8] => return inner_calls(&words.items(0)?, swap),
         // exactInputSingle((tokenIn, tokenOut, fee, recipient, amountIn, amountOutMinimum, sqrtPriceLimitX96))
         [0x04, 0xe4, 0x5a, 0xaf] => {
-            swap.swaps = swap.swaps.saturating_add(1);
+            swap.swap_count = swap.swap_count.saturating_add(1);
             swap.token_in = words.address(0)?;
-            let fee = u32::try_from(words.small(2)?).ok()?;
+            let fee = u32::try_from(words.small_uint(2)?).ok()?;
             swap.hops = vec![Hop { pool: Pool::V3 { fee }, token_out: words.address(1)? }];
             swap.recipient = Some(words.recipient(3)?);
             swap.amount_in = words.uint(4)?;
@@ -248,8 +248,8 @@ fn router_call(bytes: &[u8], swap: &mut SwapCall) -> Option<bool> {
         }
         // exactInput((bytes path, address recipient, uint256 amountIn, uint256 amountOutMinimum))
         [0xb8, 0x58, 0x18, 0x3f] => {
-            let words = words.tail(0)?;
-            swap.swaps = swap.swaps.saturating_add(1);
+            let words = words.words_at_offset(0)?;
+            swap.swap_count = swap.swap_count.saturating_add(1);
             (swap.token_in, swap.hops) = path(words.bytes(0)?)?;
             swap.recipient = Some(words.recipient(1)?);
             swap.amount_in = words.uint(2)?;
@@ -258,7 +258,7 @@ fn router_call(bytes: &[u8], swap: &mut SwapCall) -> Option<bool> {
         // unwrapWETH9(uint256, address)
         [0x49, 0x40, 0x4b, 0x7c] => swap.unwraps.push((words.recipient(1)?, words.uint(0)?)),
         // refundETH()
-        [0x12, 0x21, 0x0e, 0x8a] => swap.refunds = true,
+        [0x12, 0x21, 0x0e, 0x8a] => swap.refunds_native = true,
         _ => return Some(false),
     }
     Some(true)
@@ -295,7 +295,7 @@ fn path(bytes: &[u8]) -> Option<(Address, Vec<Hop>)> {
 fn execute(words: Words<'_>) -> Option<SwapCall> {
     let (commands, inputs) = (words.bytes(0)?, words.items(1)?);
     let mut swap =
-        SwapCall { universal: true, deadline_s: Some(words.small(2)?), ..SwapCall::default() };
+        SwapCall { is_universal_router: true, deadline_s: Some(words.small_uint(2)?), ..SwapCall::default() };
     if commands.len() != inputs.len() {
         return None;
     }
@@ -306,7 +306,7 @@ fn execute(words: Words<'_>) -> Option<SwapCall> {
             0x0a => swap.permits.push(permit(words, may_revert)?),
             _ if may_revert => return None,
             0x00 => {
-                swap.swaps = swap.swaps.saturating_add(1);
+                swap.swap_count = swap.swap_count.saturating_add(1);
                 swap.recipient = Some(words.recipient(0)?);
                 swap.amount_in = words.uint(1)?;
                 swap.minimums.push(words.uint(2)?);
@@ -329,33 +329,33 @@ fn permit(words: Words<'_>, may_revert: bool) -> Option<PermitCall> {
     Some(PermitCall {
         token: words.address(0)?,
         amount: words.uint(1)?,
-        expiration_s: words.small(2)?,
-        nonce: words.small(3)?,
+        expiration_s: words.small_uint(2)?,
+        nonce: words.small_uint(3)?,
         spender: words.address(4)?,
-        deadline_s: words.small(5)?,
+        deadline_s: words.small_uint(5)?,
         may_revert,
     })
 }
 
 fn v4_swap(words: Words<'_>, swap: &mut SwapCall) -> Option<()> {
     let (actions, params) = (words.bytes(0)?, words.items(1)?);
-    swap.v4 = true;
+    swap.is_v4 = true;
     if actions.len() != params.len() {
         return None;
     }
     for (action, param) in actions.iter().zip(params) {
         let words = Words(param);
         match action {
-            0x06 => exact_in_single(words.tail(0)?, swap)?,
-            0x07 => exact_in(words.tail(0)?, swap)?,
-            0x0c => swap.settles.push((words.address(0)?, words.uint(1)?)),
+            0x06 => exact_in_single(words.words_at_offset(0)?, swap)?,
+            0x07 => exact_in(words.words_at_offset(0)?, swap)?,
+            0x0c => swap.max_inputs.push((words.address(0)?, words.uint(1)?)),
             0x0f => {
-                swap.takes.push(words.address(0)?);
+                swap.taken_tokens.push(words.address(0)?);
                 swap.minimums.push(words.uint(1)?);
                 swap.recipient = Some(Recipient::Caller);
             }
             0x0e => {
-                swap.takes.push(words.address(0)?);
+                swap.taken_tokens.push(words.address(0)?);
                 swap.recipient = Some(words.recipient(1)?);
             }
             _ => return None,
@@ -368,7 +368,7 @@ fn v4_pool(words: Words<'_>, at: usize) -> Option<Pool> {
     let spacing = words.word(at.checked_add(1)?)?;
     let (_, low) = spacing.split_at(28);
     Some(Pool::V4 {
-        fee: u32::try_from(words.small(at)?).ok()?,
+        fee: u32::try_from(words.small_uint(at)?).ok()?,
         tick_spacing: i32::from_be_bytes(low.try_into().ok()?),
         hooks: words.address(at.checked_add(2)?)?,
     })
@@ -381,7 +381,7 @@ fn exact_in_single(words: Words<'_>, swap: &mut SwapCall) -> Option<()> {
         1 => (first, second),
         _ => return None,
     };
-    swap.swaps = swap.swaps.saturating_add(1);
+    swap.swap_count = swap.swap_count.saturating_add(1);
     swap.token_in = token_in;
     swap.hops = vec![Hop { pool: v4_pool(words, 2)?, token_out }];
     swap.amount_in = words.uint(6)?;
@@ -392,15 +392,15 @@ fn exact_in_single(words: Words<'_>, swap: &mut SwapCall) -> Option<()> {
 }
 
 fn exact_in(words: Words<'_>, swap: &mut SwapCall) -> Option<()> {
-    swap.swaps = swap.swaps.saturating_add(1);
+    swap.swap_count = swap.swap_count.saturating_add(1);
     swap.token_in = words.address(0)?;
-    let hops = words.tail(1)?;
+    let hops = words.words_at_offset(1)?;
     let (count, items) = (hops.size(0)?, Words(hops.0.get(32..)?));
     if count > items.0.len() / 32 {
         return None;
     }
     let hop = |one: usize| {
-        let hop = items.tail(one)?;
+        let hop = items.words_at_offset(one)?;
         Some(Hop { pool: v4_pool(hop, 1)?, token_out: hop.address(0)? })
     };
     swap.hops = (0..count).map(hop).collect::<Option<_>>()?;

@@ -39,7 +39,7 @@ fn v3_swap_is_decoded_with_its_deadline() {
     assert_eq!(swap(&single).deadline_s, None);
     let call = swap(&multicall(1_700, &[single]));
     assert_eq!(
-        (call.deadline_s, call.swaps, call.universal, call.v4),
+        (call.deadline_s, call.swap_count, call.is_universal_router, call.is_v4),
         (Some(1_700), 1, false, false)
     );
     assert_eq!((call.amount_in, call.minimums, call.token_in), (100, vec![90], IN.to_owned()));
@@ -86,10 +86,10 @@ fn v4_swap_and_its_permit_are_decoded() {
     assert_eq!(v4.single().len() / 2, 0x180);
     let permit = permit_input(OUT, 100, 50, OWN, 60);
     let call = swap(&execute("8a10", &[permit, v4.input()], 60));
-    assert_eq!((call.token_in.as_str(), call.swaps, call.v4), (OUT, 1, true));
+    assert_eq!((call.token_in.as_str(), call.swap_count, call.is_v4), (OUT, 1, true));
     let pool = Pool::V4 { fee: 500, tick_spacing: 10, hooks: NONE.to_owned() };
     assert_eq!(call.hops, [Hop { pool, token_out: IN.to_owned() }]);
-    assert_eq!((call.settles, call.takes), (vec![(OUT.to_owned(), 100)], vec![IN.to_owned()]));
+    assert_eq!((call.max_inputs, call.taken_tokens), (vec![(OUT.to_owned(), 100)], vec![IN.to_owned()]));
     assert_eq!((call.minimums, call.hop_prices.len()), (vec![90, 90], 1));
     let expected = PermitCall {
         token: OUT.to_owned(),

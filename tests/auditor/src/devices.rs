@@ -9,11 +9,11 @@ use crate::{Auditor, Violation, violation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long the wallet remembers an ended request, in milliseconds (30 days).
-const KNOWN_MS: i64 = 30 * 86_400_000;
+const REQUEST_KNOWN_MS: i64 = 30 * 86_400_000;
 
 /// An observed event of a payment from a hardware address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeviceSeen {
+pub enum DeviceObservation {
     /// The address is on a hardware device.
     Enrolled { address: Address },
     /// The agent pays from a hardware address. Payments of `auto_below` or more need the operator.
@@ -25,13 +25,13 @@ pub enum DeviceSeen {
     /// The journal has these terms on disk: from now on the wallet may ask the device for them.
     Recorded(DeviceTerms),
     /// The device shows terms to a person.
-    Asked { signer: Address, digest: String },
+    Prompted { signer: Address, digest: String },
     /// The connected device returned the address at the enrolled path.
     Derived { address: Address },
     /// A person decided on the device. `signature` is the device's answer; `None` if the person refused.
     Pressed { signer: Address, digest: String, signature: Option<String> },
     /// The wallet read the answer of a prompt for this digest.
-    Read { digest: String },
+    AnswerRead { digest: String },
     /// The journal has the signature of this request on disk.
     Signed { request: Id, signature: String },
     /// An operator has ordered the approval of this request, or has denied it.
@@ -88,38 +88,38 @@ struct Payer {
 
 /// The observations about one request.
 #[derive(Debug, Default)]
-struct Seen {
+struct ObservedRequest {
     terms: Option<DeviceTerms>,
     signature: Option<String>,
     header: Option<Payment>,
     approved: bool,
     denied: bool,
     /// The last answer: 0 for pending, 1 for executing, 2 for rejected, 3 for paid.
-    rank: u8,
+    answer_rank: u8,
     first_ms: i64,
     /// The call that the request answers, if the terms or an answer have shown it.
     call: Option<u64>,
     /// The boot in which the call of the request was made.
     boot: u32,
     /// The observation at which the terms were recorded.
-    recorded: u64,
+    terms_recorded_at: u64,
     /// The latest wall time since the terms were recorded.
     latest_ms: i64,
     /// The observation since which `latest_ms` is past the end of the terms.
-    lapsed: Option<u64>,
+    lapsed_at_observation: Option<u64>,
     /// Whether the process ended after it read the signature, while it was allowed to use it.
     ///
     /// It may have written the signature to disk, which only the next process shows.
     may_be_written: bool,
 }
 
-impl Seen {
+impl ObservedRequest {
     fn note_time(&mut self, wall_ms: i64, seq: u64) {
         self.latest_ms = self.latest_ms.max(wall_ms);
         let end_s = self.terms.as_ref().map(|terms| terms.valid_before_s);
         let end_ms = end_s.and_then(|end| i64::try_from(end.saturating_mul(1000)).ok());
         if end_ms.is_some_and(|end| self.latest_ms >= end) {
-            self.lapsed.get_or_insert(seq);
+            self.lapsed_at_observation.get_or_insert(seq);
         }
     }
 }
@@ -136,15 +136,15 @@ struct Call {
 pub(crate) struct Devices {
     addresses: BTreeSet<Address>,
     /// The address that the device has derived since the last prompt.
-    derived: Option<Address>,
+    derived_address: Option<Address>,
     payers: BTreeMap<String, Payer>,
-    requests: BTreeMap<Id, Seen>,
+    requests: BTreeMap<Id, ObservedRequest>,
     calls: BTreeMap<u64, Call>,
     /// The request of each digest that the journal holds.
     digests: BTreeMap<String, Id>,
     /// The signatures that a person approved, by digest.
-    pressed: BTreeMap<String, String>,
-    read: BTreeSet<String>,
+    signed_digests: BTreeMap<String, String>,
+    read_digests: BTreeSet<String>,
 }
 
 impl Devices {
@@ -155,35 +155,35 @@ impl Devices {
     }
 
     /// Returns whether a person approved the terms of this request on the device.
-    fn is_pressed(&self, seen: &Seen) -> bool {
-        seen.terms.as_ref().is_some_and(|terms| self.pressed.contains_key(&terms.digest))
+    fn is_pressed(&self, seen: &ObservedRequest) -> bool {
+        seen.terms.as_ref().is_some_and(|terms| self.signed_digests.contains_key(&terms.digest))
     }
 }
 
 impl Auditor {
     /// Judges an event of a payment from a hardware address.
-    pub(crate) fn on_device(&mut self, seen: &DeviceSeen) -> Result<(), Violation> {
+    pub(crate) fn on_device(&mut self, seen: &DeviceObservation) -> Result<(), Violation> {
         match seen {
-            DeviceSeen::Enrolled { address } => {
+            DeviceObservation::Enrolled { address } => {
                 self.devices.addresses.insert(address.to_lowercase());
             }
-            DeviceSeen::Commissioned { agent, is_signed, limits } => {
+            DeviceObservation::Commissioned { agent, is_signed, limits } => {
                 let (is_signed, limits) = (*is_signed, *limits);
                 let payer = Payer { is_signed, limits, spent: 0, start_ms: None };
                 self.devices.payers.insert(agent.clone(), payer);
             }
-            DeviceSeen::Called { call, payment } => {
+            DeviceObservation::Called { call, payment } => {
                 let boot = self.time.now.boot;
                 self.devices.calls.insert(*call, Call { ask: payment.clone(), boot });
             }
-            DeviceSeen::Renewed { agent, start_ms } => self.on_device_renewal(agent, *start_ms)?,
-            DeviceSeen::Recorded(terms) => self.on_device_terms(terms)?,
-            DeviceSeen::Asked { signer, digest } => self.on_device_asked(signer, digest)?,
-            DeviceSeen::Derived { address } => {
-                self.devices.derived = Some(address.to_lowercase());
+            DeviceObservation::Renewed { agent, start_ms } => self.on_device_renewal(agent, *start_ms)?,
+            DeviceObservation::Recorded(terms) => self.on_device_terms(terms)?,
+            DeviceObservation::Prompted { signer, digest } => self.check_device_prompt(signer, digest)?,
+            DeviceObservation::Derived { address } => {
+                self.devices.derived_address = Some(address.to_lowercase());
             }
-            DeviceSeen::Pressed { signer, digest, signature } => {
-                self.devices.read.remove(digest);
+            DeviceObservation::Pressed { signer, digest, signature } => {
+                self.devices.read_digests.remove(digest);
                 if let Some(id) = self.devices.digests.get(digest)
                     && let Some(seen) = self.devices.requests.get_mut(id)
                 {
@@ -191,25 +191,25 @@ impl Auditor {
                 }
                 let is_ours = self.devices.addresses.contains(&signer.to_lowercase());
                 if let Some(signature) = signature.as_ref().filter(|_signature| is_ours) {
-                    self.devices.pressed.insert(digest.clone(), signature.clone());
-                    self.check_press(digest)?;
+                    self.devices.signed_digests.insert(digest.clone(), signature.clone());
+                    self.check_signed_terms(digest)?;
                 }
                 self.count(if signature.is_some() { "device: pressed" } else { "device: refused" });
                 self.check_device_limits()?;
             }
-            DeviceSeen::Read { digest } => {
-                self.devices.read.insert(digest.clone());
+            DeviceObservation::AnswerRead { digest } => {
+                self.devices.read_digests.insert(digest.clone());
                 self.count("device: read");
             }
-            DeviceSeen::Signed { request, signature } => {
+            DeviceObservation::Signed { request, signature } => {
                 self.on_device_signed(request, signature)?;
             }
-            DeviceSeen::Decided { request, approved } => {
+            DeviceObservation::Decided { request, approved } => {
                 let seen = self.devices.requests.entry(request.clone()).or_default();
                 seen.approved |= approved;
                 seen.denied |= !approved;
             }
-            DeviceSeen::Answered { agent, call, answer, settled } => {
+            DeviceObservation::Answered { agent, call, answer, settled } => {
                 self.on_device_answer(agent, *call, answer, *settled)?;
             }
         }
@@ -246,7 +246,7 @@ impl Auditor {
         }
         let seen = devices.requests.entry(request.clone()).or_default();
         if let Some(before) = seen.terms.as_ref().filter(|before| before.digest != terms.digest)
-            && devices.pressed.contains_key(&before.digest)
+            && devices.signed_digests.contains_key(&before.digest)
         {
             let what = format!("{request} was signed as {before:?} and now has {terms:?}");
             return Err(violation("I-b", what));
@@ -264,17 +264,17 @@ impl Auditor {
         // The wait for the device may have begun immediately after the call.
         let boot = devices.calls.get(&terms.call).map_or(self.time.now.boot, |call| call.boot);
         (seen.terms, seen.boot) = (Some(terms.clone()), boot);
-        (seen.recorded, seen.latest_ms, seen.lapsed) = (self.seq, self.time.now.wall_ms, None);
+        (seen.terms_recorded_at, seen.latest_ms, seen.lapsed_at_observation) = (self.seq, self.time.now.wall_ms, None);
         devices.digests.insert(terms.digest.clone(), request.clone());
         self.count("device: recorded");
-        self.link(request, terms.call)
+        self.note_request_call(request, terms.call)
     }
 
     /// T-35: checks that the device derived the address before this prompt. If the device is swapped after that, the
     /// prompt yields no signature.
-    fn on_device_asked(&mut self, signer: &str, digest: &str) -> Result<(), Violation> {
+    fn check_device_prompt(&mut self, signer: &str, digest: &str) -> Result<(), Violation> {
         let signer = signer.to_lowercase();
-        let derived = self.devices.derived.take();
+        let derived = self.devices.derived_address.take();
         if derived.as_ref().is_none_or(|derived| !self.devices.addresses.contains(derived)) {
             let what = format!("{signer} was asked for {digest}, and derived was {derived:?}");
             return Err(violation("T-35", what));
@@ -308,13 +308,13 @@ impl Auditor {
 
     /// Checks that the signed terms are in the journal, and that no other terms of the same request or call were
     /// signed.
-    fn check_press(&self, digest: &str) -> Result<(), Violation> {
+    fn check_signed_terms(&self, digest: &str) -> Result<(), Violation> {
         let devices = &self.devices;
         let Some(id) = devices.digests.get(digest) else {
             return Err(violation("unrecorded", format!("{digest} is signed without terms")));
         };
         let mut same = devices.digests.iter().filter(|(other, of)| *of == id && *other != digest);
-        if let Some((other, _id)) = same.find(|(other, _id)| devices.pressed.contains_key(*other)) {
+        if let Some((other, _id)) = same.find(|(other, _id)| devices.signed_digests.contains_key(*other)) {
             return Err(violation("I-b", format!("{id} was signed as {other} and as {digest}")));
         }
         devices
@@ -327,17 +327,17 @@ impl Auditor {
     /// Rule I-b: a call pays once. If a bearer agent repeats it, it may pay again after the first terms have lapsed.
     fn check_call(&self, call: u64) -> Result<(), Violation> {
         let devices = &self.devices;
-        let mut paid: Vec<(&Id, &Seen)> = devices
+        let mut paid: Vec<(&Id, &ObservedRequest)> = devices
             .requests
             .iter()
             .filter(|(_id, seen)| seen.call == Some(call) && devices.is_pressed(seen))
             .collect();
-        paid.sort_by_key(|(_id, seen)| seen.recorded);
+        paid.sort_by_key(|(_id, seen)| seen.terms_recorded_at);
         for pair in paid.windows(2) {
             let [(first, seen), (second, next)] = pair else { continue };
             let agent = next.terms.as_ref().and_then(|terms| devices.payers.get(&terms.agent));
             let never = agent.is_none_or(|payer| payer.is_signed);
-            if never || seen.lapsed.is_none_or(|lapsed| lapsed > next.recorded) {
+            if never || seen.lapsed_at_observation.is_none_or(|lapsed| lapsed > next.terms_recorded_at) {
                 let what = format!("call {call} was paid by {first} and by {second}");
                 return Err(violation("I-b", what));
             }
@@ -347,10 +347,10 @@ impl Auditor {
 
     /// Notes which signatures the process may have written before it ended.
     pub(crate) fn device_process_ended(&mut self) {
-        let may_be_written = |seen: &Seen| {
+        let may_be_written = |seen: &ObservedRequest| {
             let terms = seen.terms.as_ref().filter(|_terms| seen.signature.is_none());
             terms.is_some_and(|terms| {
-                self.devices.read.contains(&terms.digest)
+                self.devices.read_digests.contains(&terms.digest)
                     && self.forbids(Some(&terms.agent)).is_none()
             })
         };
@@ -373,12 +373,12 @@ impl Auditor {
         let Some(terms) = seen.terms.clone() else {
             return Err(violation("unrecorded", format!("{request} is signed without terms")));
         };
-        let made = self.devices.pressed.get(&terms.digest);
+        let made = self.devices.signed_digests.get(&terms.digest);
         if made.is_none_or(|made| made != signature) {
             let what = format!("{request} has a signature that no person pressed for: {terms:?}");
             return Err(violation("I-l", what));
         }
-        if !self.devices.read.contains(&terms.digest) {
+        if !self.devices.read_digests.contains(&terms.digest) {
             let what = format!("{request} has a signature that the wallet did not read");
             return Err(violation("I-l", what));
         }
@@ -387,7 +387,7 @@ impl Auditor {
             let what = format!("{request} was signed, but {} may not pay now", terms.agent);
             return Err(violation(rule, what));
         }
-        if seen.denied || seen.rank == 2 {
+        if seen.denied || seen.answer_rank == 2 {
             let what = format!("{request} was signed after its end: {terms:?}");
             return Err(violation("late press", what));
         }
@@ -413,7 +413,7 @@ impl Auditor {
     /// Payments that can be redeemed although the wallet has not read their signatures count too.
     fn check_device_limits(&mut self) -> Result<(), Violation> {
         for (agent, payer) in &self.devices.payers {
-            let all = payer.spent.saturating_add(self.unread(agent));
+            let all = payer.spent.saturating_add(self.unread_micros(agent));
             if all > payer.limits.daily {
                 let what = format!("{agent} may take {all} micros of {}", payer.limits.daily);
                 return Err(violation("I-a", what));
@@ -423,9 +423,9 @@ impl Auditor {
     }
 
     /// Returns the sum that a person signed for an agent, that can still be redeemed, and that the wallet has not read.
-    fn unread(&self, agent: &str) -> Micros {
+    fn unread_micros(&self, agent: &str) -> Micros {
         let unread = self.devices.requests.values().filter(|seen| {
-            seen.signature.is_none() && seen.lapsed.is_none() && self.devices.is_pressed(seen)
+            seen.signature.is_none() && seen.lapsed_at_observation.is_none() && self.devices.is_pressed(seen)
         });
         let terms = unread.filter_map(|seen| seen.terms.as_ref());
         let terms = terms.filter(|terms| terms.agent == agent);
@@ -436,7 +436,7 @@ impl Auditor {
     ///
     /// Terms lapse by the wallet's clock. If the machine has booted since, and its clock was set back, they count as
     /// open.
-    fn unlapsed(&self, agent: &str) -> Micros {
+    fn unlapsed_micros(&self, agent: &str) -> Micros {
         let now_s = u64::try_from(self.time.now.wall_ms.div_euclid(1000)).unwrap_or(0);
         let open = self.devices.requests.values().filter(|seen| seen.signature.is_none());
         let behind = self.time.now.wall_ms < self.time.latest_ms;
@@ -467,7 +467,7 @@ impl Auditor {
             Answer::Executing { id } => (id, 1),
             Answer::Rejected { id, .. } => (id, 2),
             Answer::Standing(standing) => {
-                let (unread, unlapsed) = (self.unread(agent), self.unlapsed(agent));
+                let (unread, unlapsed) = (self.unread_micros(agent), self.unlapsed_micros(agent));
                 let Some(payer) = self.devices.payers.get(agent) else { return Ok(()) };
                 // The standing already shows a renewal that the wallet records with the next request.
                 let renews = payer.start_ms.is_none_or(|start_ms| {
@@ -490,20 +490,20 @@ impl Auditor {
             _other => return Ok(()),
         };
         if let Some(call) = call {
-            self.link(id, call)?;
+            self.note_request_call(id, call)?;
         }
         let seen = self.devices.requests.entry(id.clone()).or_default();
         if seen.first_ms == 0 {
             seen.first_ms = now_ms;
         }
         if rank == 4 {
-            if now_ms.saturating_sub(seen.first_ms) < KNOWN_MS {
+            if now_ms.saturating_sub(seen.first_ms) < REQUEST_KNOWN_MS {
                 return Err(violation("I-p", format!("{id} is forgotten: {seen:?}")));
             }
             return Ok(());
         }
         let is_paid = seen.signature.is_some();
-        if rank < seen.rank || (seen.rank == 2 && rank == 3) || is_paid && rank == 2 {
+        if rank < seen.answer_rank || (seen.answer_rank == 2 && rank == 3) || is_paid && rank == 2 {
             let what = format!("{id} was answered {answer:?} after {seen:?}");
             return Err(violation("I-p", what));
         }
@@ -514,7 +514,7 @@ impl Auditor {
         if settled && rank < 2 {
             return Err(violation("I-n", format!("{id} is not finished: {answer:?}, {seen:?}")));
         }
-        seen.rank = rank;
+        seen.answer_rank = rank;
         self.count(match rank {
             2 => "device: rejected",
             3 => "device: paid",
@@ -524,7 +524,7 @@ impl Auditor {
     }
 
     /// Notes which call a request answers.
-    fn link(&mut self, id: &str, call: u64) -> Result<(), Violation> {
+    fn note_request_call(&mut self, id: &str, call: u64) -> Result<(), Violation> {
         let seen = self.devices.requests.entry(id.to_owned()).or_default();
         if seen.call.is_some_and(|first| first != call) {
             return Err(violation("I-p", format!("call {call} was answered as {id}: {seen:?}")));

@@ -11,7 +11,7 @@ pub(crate) struct Ruling {
     pub(crate) hold: bool,
     pub(crate) deny: bool,
     /// Whether the reason of the refusal is, or may be, that there is no URL at all.
-    pub(crate) missing: bool,
+    pub(crate) may_lack_url: bool,
 }
 
 fn labels_are_sound(name: &str) -> bool {
@@ -76,7 +76,7 @@ pub(crate) fn canonical_entry(entry: &str) -> Option<String> {
 }
 
 /// Returns the IPv4 address inside an IPv4-mapped IPv6 host. The lists treat the host as that address.
-fn mapped(host: &str) -> Option<String> {
+fn mapped_ipv4(host: &str) -> Option<String> {
     let inner = host.strip_prefix('[')?.strip_suffix(']')?;
     let ip: std::net::Ipv6Addr = inner.parse().ok()?;
     ip.to_ipv4_mapped().map(|v4| v4.to_string())
@@ -87,7 +87,7 @@ fn is_address(host: &str) -> bool {
 }
 
 fn covers(entry: &str, host: &str) -> bool {
-    if entry == host || mapped(host).is_some_and(|v4| v4 == entry) {
+    if entry == host || mapped_ipv4(host).is_some_and(|v4| v4 == entry) {
         return true;
     }
     !is_address(host)
@@ -96,7 +96,7 @@ fn covers(entry: &str, host: &str) -> bool {
 }
 
 /// Returns whether the host equals one of the entries or is a subdomain of one.
-pub(crate) fn listed(list: &[String], host: &str) -> bool {
+pub(crate) fn is_listed(list: &[String], host: &str) -> bool {
     list.iter().filter_map(|e| canonical_entry(e)).any(|e| covers(&e, host))
 }
 
@@ -111,9 +111,9 @@ pub(crate) enum ListMatch {
 
 pub(crate) fn match_url(url: &str, allowed: &[String], blocked: &[String]) -> ListMatch {
     let Some(host) = host_of(url) else { return ListMatch::Unreadable };
-    if listed(blocked, &host) {
+    if is_listed(blocked, &host) {
         ListMatch::Blocked
-    } else if allowed.is_empty() || listed(allowed, &host) {
+    } else if allowed.is_empty() || is_listed(allowed, &host) {
         ListMatch::Inside
     } else {
         ListMatch::Outside
@@ -136,7 +136,7 @@ pub(crate) fn judge_urls(
     // domain.
     let empty = |u: Option<&str>| u.is_none_or(|u| u.trim().is_empty());
     if empty(request) && empty(resource) {
-        return Ruling { missing: true, ..deny };
+        return Ruling { may_lack_url: true, ..deny };
     }
     match (at(request), at(resource)) {
         (Some(ListMatch::Blocked), _) | (_, Some(ListMatch::Blocked)) => deny,
@@ -148,7 +148,7 @@ pub(crate) fn judge_urls(
             if allowed.is_empty() {
                 // There is only a block list, and the second URL is unreadable: the specification does not define this
                 // case.
-                Ruling { allow: true, hold: true, deny: true, missing: false }
+                Ruling { allow: true, hold: true, deny: true, may_lack_url: false }
             } else {
                 Ruling { hold: true, ..Ruling::default() }
             }

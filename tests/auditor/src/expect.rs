@@ -11,7 +11,7 @@ pub(crate) enum RecordedId {
     /// The refusal is not recorded.
     Never,
     /// The refusal is recorded, unless the agent was refused too often. `true`: it may also stay unrecorded.
-    Fresh(bool),
+    UnlessRefusedTooOften(bool),
     /// The specification does not define whether it is recorded.
     Any,
 }
@@ -69,7 +69,7 @@ pub(crate) enum Expect {
     },
     Denied(Instant),
     /// The approval failed, and the request is closed permanently.
-    Closed {
+    ApprovalFailed {
         http: u16,
         code: &'static str,
     },
@@ -77,7 +77,7 @@ pub(crate) enum Expect {
     /// A transaction may be sent from this address; `None` if the address is unknown.
     Sendable(Option<String>),
     /// A list of the held requests. Listing changes nothing.
-    Listed,
+    HeldRequests,
 }
 
 /// The standing of an agent.
@@ -123,21 +123,21 @@ pub(crate) struct OpenCall {
     pub(crate) input: Input,
     /// The observation and the instant at which the call or order arrived.
     pub(crate) seq: u64,
-    pub(crate) arrived: Instant,
+    pub(crate) arrived_at: Instant,
     /// The request that a `/sign` call may create.
     pub(crate) rec: Option<u64>,
     /// Whether no other call or order has been open since this one arrived.
-    pub(crate) isolated: bool,
-    pub(crate) correct: Vec<Expect>,
+    pub(crate) is_isolated: bool,
+    pub(crate) correct_answers: Vec<Expect>,
 }
 
 impl OpenCall {
     pub(crate) fn new(input: Input, seq: u64, arrived: Instant) -> Self {
-        Self { input, seq, arrived, rec: None, isolated: true, correct: Vec::new() }
+        Self { input, seq, arrived_at: arrived, rec: None, is_isolated: true, correct_answers: Vec::new() }
     }
 
-    pub(crate) fn expects(&self) -> String {
-        let all: Vec<String> = self.correct.iter().map(|e| format!("{e:?}")).collect();
+    pub(crate) fn describe_expected(&self) -> String {
+        let all: Vec<String> = self.correct_answers.iter().map(|e| format!("{e:?}")).collect();
         if all.is_empty() { "nothing".to_owned() } else { all.join(" | ") }
     }
 }
@@ -147,7 +147,7 @@ pub(crate) type OpenCalls = std::collections::BTreeMap<Ticket, OpenCall>;
 
 /// Returns the name under which a refusal is counted.
 pub(crate) fn refusal_tag(code: &str) -> &'static str {
-    const TAGS: &[(&str, &str)] = &[
+    const REFUSAL_TAGS: &[(&str, &str)] = &[
         ("LIMIT_REACHED", "refuse: LIMIT_REACHED"),
         ("X402_DISABLED", "refuse: X402_DISABLED"),
         ("INVALID_X402_FORMAT", "refuse: INVALID_X402_FORMAT"),
@@ -185,5 +185,5 @@ pub(crate) fn refusal_tag(code: &str) -> &'static str {
         ("TRANSACTION_NOT_FOUND", "refuse: TRANSACTION_NOT_FOUND"),
         ("UNAUTHORIZED", "refuse: UNAUTHORIZED"),
     ];
-    TAGS.iter().find(|(c, _)| *c == code).map_or("refuse: another code", |(_, t)| t)
+    REFUSAL_TAGS.iter().find(|(c, _)| *c == code).map_or("refuse: another code", |(_, t)| t)
 }

@@ -28,7 +28,7 @@ impl Auditor {
         if let Expect::Sendable(from) = expect {
             self.transfers.note_possible_sender(ticket, from.as_deref());
         }
-        let Some(rec) = key.and_then(|k| self.book.recs.get_mut(&k)) else { return };
+        let Some(rec) = key.and_then(|k| self.book.records.get_mut(&k)) else { return };
         match expect {
             Expect::Act { terms, at, .. } | Expect::Approved { terms, at } => {
                 if rec.payment.is_none() {
@@ -50,7 +50,7 @@ impl Auditor {
                 rec.add_possible(ticket, RequestState::Held);
             }
             // The wallet repeats a refusal only to a signed call.
-            Expect::Refuse { http, code, recorded_id: RecordedId::Fresh(_) }
+            Expect::Refuse { http, code, recorded_id: RecordedId::UnlessRefusedTooOften(_) }
                 if matches!(rec.identity, Identity::Hmac { .. }) =>
             {
                 rec.add_possible(
@@ -64,7 +64,7 @@ impl Auditor {
                 }
                 rec.add_possible(ticket, RequestState::Denied);
             }
-            Expect::Closed { http, code } => {
+            Expect::ApprovalFailed { http, code } => {
                 rec.add_possible(
                     ticket,
                     RequestState::Refused { http: *http, code: (*code).to_owned() },

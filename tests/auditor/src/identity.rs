@@ -17,7 +17,7 @@ pub(crate) struct View<'a> {
     pub(crate) book: &'a Book,
     pub(crate) disk_failed: Option<u64>,
     /// Whether the wallet doubts its journal. If so, it executes nothing without an approval.
-    pub(crate) doubted: bool,
+    pub(crate) is_journal_doubted: bool,
     /// The most that may be left of the unattended day, in micro-dollars; `None` if that is not limited.
     pub(crate) unattended_left: Option<Micros>,
 }
@@ -36,17 +36,17 @@ pub(crate) fn no_proof() -> Vec<Expect> {
 pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<Expect>> {
     let Some(known) = v.config.agents.get(agent) else { return Err(no_proof()) };
     match proof {
-        Proof::Hmac { timestamp_s, right, .. } => {
+        Proof::Hmac { timestamp_s, is_valid: is_valid, .. } => {
             let age = v.time.instant().second().saturating_sub(*timestamp_s).saturating_abs();
-            if known.bearer || !right || age > 300 || !v.config.open {
+            if known.is_bearer || !right || age > 300 || !v.config.is_open {
                 return Err(no_proof());
             }
         }
-        Proof::Bearer { right } => {
-            if !known.bearer || !right || known.token_unreturned {
+        Proof::Bearer { is_valid: is_valid } => {
+            if !known.is_bearer || !right || known.is_token_unreturned {
                 return Err(no_proof());
             }
-            if !v.config.open {
+            if !v.config.is_open {
                 return Err(vec![refuse(503, "WALLET_LOCKED")]);
             }
         }
@@ -55,13 +55,13 @@ pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<E
 }
 
 /// Checks whether the agent may spend. Fails with the code of the refusal.
-pub(crate) fn gate(config: &Config, agent: &str) -> Result<(), &'static str> {
+pub(crate) fn check_may_spend(config: &Config, agent: &str) -> Result<(), &'static str> {
     let Some(known) = config.agents.get(agent) else { return Err("AGENT_NOT_COMMISSIONED") };
     if known.commission.is_none() {
         Err("AGENT_NOT_COMMISSIONED")
-    } else if known.suspended {
+    } else if known.is_suspended {
         Err("AGENT_SUSPENDED")
-    } else if config.frozen {
+    } else if config.is_frozen {
         Err("AGENTS_FROZEN")
     } else {
         Ok(())
@@ -93,7 +93,7 @@ pub(crate) fn sign(
     if let Err(instead) = prove(v, &ask.agent, &ask.proof) {
         return instead;
     }
-    if let Err(code) = gate(v.config, &ask.agent) {
+    if let Err(code) = check_may_spend(v.config, &ask.agent) {
         return vec![refuse(403, code)];
     }
     let mut out = Vec::new();
@@ -113,12 +113,12 @@ pub(crate) fn sign(
             }
             Identity::Hmac { .. } => false,
         };
-        if v.book.recs.values().any(|r| other(r) && is_in_force(v, r)) {
+        if v.book.records.values().any(|r| other(r) && is_in_force(v, r)) {
             // The wallet refuses an offer that cannot be paid before it looks for an earlier call.
             let mut as_new = Vec::new();
-            fresh(v, ask, rec, seq, p, &mut as_new);
+            new_request_answers(v, ask, rec, seq, p, &mut as_new);
             out.extend(as_new.into_iter().filter_map(|expect| match expect {
-                Expect::Refuse { http, code, recorded_id: RecordedId::Fresh(true) } => {
+                Expect::Refuse { http, code, recorded_id: RecordedId::UnlessRefusedTooOften(true) } => {
                     Some(Expect::Refuse { http, code, recorded_id: RecordedId::Never })
                 }
                 _other => None,
@@ -130,7 +130,7 @@ pub(crate) fn sign(
     let mut as_new = true;
     let mut newest_found = false;
     for key in list.iter().rev() {
-        let Some(known) = v.book.recs.get(key) else { continue };
+        let Some(known) = v.book.records.get(key) else { continue };
         if newest_found {
             // If an older request was settled, its payment also answers all newer calls.
             let (sure, may) = settled(known);
@@ -163,12 +163,12 @@ pub(crate) fn sign(
         newest_found = !known.possible_states(Some(ticket)).any(|st| *st == RequestState::Nothing);
     }
     if as_new {
-        fresh(v, ask, rec, seq, p, &mut out);
+        new_request_answers(v, ask, rec, seq, p, &mut out);
     }
     out
 }
 
-fn fresh(
+fn new_request_answers(
     v: View<'_>,
     ask: &Ask,
     rec: u64,
@@ -181,13 +181,13 @@ fn fresh(
     let payer =
         account.and_then(|m| v.config.accounts.get(&m.account)).and_then(|a| a.address.clone());
     let now = v.time.instant();
-    let used = v.book.used(&ask.agent, Some(rec), p, &now);
+    let used = v.book.used_by_others(&ask.agent, Some(rec), p, &now);
     let held = v.book.held_counts(&ask.agent, Some(rec), &now);
-    let off = v.time.may_be_off();
+    let off = v.time.may_be_off_chain();
     let mut j = policy::judge(ask, v.config, policy, payer, used, held, off);
     let micros = j.terms.as_ref().map_or(0, |terms| terms.micros);
     let asks = match v.unattended_left {
-        _ if v.doubted => Some(("hold: the journal is not trusted", true)),
+        _ if v.is_journal_doubted => Some(("hold: the journal is not trusted", true)),
         // The amount left may be lower than `left`, so the wallet may hold the payment in any case.
         Some(left) => Some(("hold: the unattended day", micros > left)),
         None => None,
@@ -206,7 +206,7 @@ fn fresh(
             "UNKNOWN_NETWORK",
             "UNSUPPORTED_SCHEME",
         ];
-        let recorded_id = RecordedId::Fresh(early.contains(&r.code));
+        let recorded_id = RecordedId::UnlessRefusedTooOften(early.contains(&r.code));
         out.push(Expect::Refuse { http: r.http, code: r.code, recorded_id });
     }
     // After the disk has failed, the wallet decides nothing new.

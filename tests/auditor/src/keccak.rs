@@ -27,7 +27,7 @@ const ROUNDS: [u64; 24] = [
     0x8000_0000_8000_8008,
 ];
 /// The rotation and the target lane of each step of rho and pi.
-const MOVES: [(u32, usize); 24] = [
+const RHO_PI_STEPS: [(u32, usize); 24] = [
     (1, 10),
     (3, 7),
     (6, 11),
@@ -54,7 +54,7 @@ const MOVES: [(u32, usize); 24] = [
     (44, 1),
 ];
 /// The block size in bytes.
-const RATE: usize = 136;
+const BLOCK_BYTES: usize = 136;
 
 type State = [u64; 25];
 
@@ -73,7 +73,7 @@ fn permute(state: &mut State) {
             *one ^= column(&before, at % 5 + 4) ^ column(&before, at % 5 + 1).rotate_left(1);
         }
         let mut moved = lane(state, 1);
-        for (by, to) in MOVES {
+        for (by, to) in RHO_PI_STEPS {
             let next = lane(state, to);
             if let Some(one) = state.get_mut(to) {
                 *one = moved.rotate_left(by);
@@ -93,14 +93,14 @@ fn permute(state: &mut State) {
 pub(crate) fn keccak(bytes: &[u8]) -> [u8; 32] {
     let mut padded = bytes.to_vec();
     padded.push(1);
-    while !padded.len().is_multiple_of(RATE) {
+    while !padded.len().is_multiple_of(BLOCK_BYTES) {
         padded.push(0);
     }
     if let Some(last) = padded.last_mut() {
         *last |= 0x80;
     }
     let mut state: State = [0; 25];
-    for block in padded.chunks(RATE) {
+    for block in padded.chunks(BLOCK_BYTES) {
         for (one, word) in state.iter_mut().zip(block.chunks(8)) {
             *one ^= word.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
         }

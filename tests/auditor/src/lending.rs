@@ -235,7 +235,7 @@ pub struct LoanRehearsed {
 
 /// `venue trust`: the operator confirms a venue with the curator and the owner that it was shown with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VenueConfirmed {
+pub struct VenueConfirmation {
     pub chain: u64,
     pub venue: Address,
     pub curator: Address,

@@ -142,17 +142,17 @@ pub struct Auditor {
     pub(crate) book: Book,
     pub(crate) open: OpenCalls,
     /// Tickets that can no longer get an answer.
-    pub(crate) dead: BTreeSet<observations::Ticket>,
-    pub(crate) running: bool,
+    pub(crate) dead_tickets: BTreeSet<observations::Ticket>,
+    pub(crate) is_running: bool,
     pub(crate) disk_failed: Option<u64>,
     /// Whether the wallet doubts its journal.
-    pub(crate) doubted: bool,
+    pub(crate) is_journal_doubted: bool,
     /// Requests that were being written when the disk failed: the next process may find them on disk.
-    pub(crate) maybe_written: Vec<(u64, requests::RequestRecord)>,
+    pub(crate) maybe_written_requests: Vec<(u64, requests::RequestRecord)>,
     pub(crate) maybe_configs: Vec<PossibleConfig>,
     pub(crate) digests: BTreeMap<String, Option<Id>>,
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
-    pub(crate) unbound: BTreeMap<Id, (Address, String)>,
+    pub(crate) unbound_payments: BTreeMap<Id, (Address, String)>,
     pub(crate) unattended: unattended::Unattended,
     pub(crate) transfers: transactions::Transfers,
     pub(crate) trades: trades::Trades,
@@ -169,7 +169,7 @@ pub struct Auditor {
     pub(crate) reports: BTreeMap<(String, String), Answer>,
     /// The observation at which the latest call or approval that may have authorized a payment arrived.
     pub(crate) last_auth: u64,
-    pub(crate) calm: Option<Instant>,
+    pub(crate) calm_since: Option<Instant>,
     pub(crate) rule_counts: BTreeMap<&'static str, u64>,
 }
 
@@ -181,18 +181,18 @@ impl Auditor {
         Self {
             time: Time::new(facts.signed_days),
             seq: 0,
-            possible_configs: vec![PossibleConfig { config, applied: BTreeMap::new() }],
+            possible_configs: vec![PossibleConfig { config, applied_orders: BTreeMap::new() }],
             book: Book::default(),
             open: OpenCalls::new(),
-            dead: BTreeSet::new(),
-            running: true,
+            dead_tickets: BTreeSet::new(),
+            is_running: true,
             disk_failed: None,
-            doubted: false,
-            maybe_written: Vec::new(),
+            is_journal_doubted: false,
+            maybe_written_requests: Vec::new(),
             maybe_configs: Vec::new(),
             digests: BTreeMap::new(),
             nonces: BTreeMap::new(),
-            unbound: BTreeMap::new(),
+            unbound_payments: BTreeMap::new(),
             transfers: transactions::Transfers::default(),
             trades: trades::Trades::new(&facts),
             loans: loans::Loans::default(),
@@ -204,7 +204,7 @@ impl Auditor {
             lost_asks: BTreeMap::new(),
             reports: BTreeMap::new(),
             last_auth: 0,
-            calm: None,
+            calm_since: None,
             rule_counts: BTreeMap::new(),
         }
     }
@@ -237,7 +237,7 @@ impl Auditor {
         match observation {
             Observation::Clocks(to) => self.on_clocks(to),
             Observation::Called { ticket, call } => self.on_called(*ticket, call)?,
-            Observation::Answered { ticket, answer } => self.on_answered(*ticket, answer)?,
+            Observation::Answered { ticket, answer } => self.check_answered(*ticket, answer)?,
             Observation::Ordered { ticket, order } => self.on_ordered(*ticket, order)?,
             Observation::OrderEnded { ticket, end } => self.on_order_ended(*ticket, end)?,
             Observation::Signed(signed) => self.on_signed(signed)?,
@@ -266,7 +266,7 @@ impl Auditor {
                 self.on_redeemed(*chain, payer, nonce)?
             }
             Observation::Included(included) => {
-                self.trades.market.seen(included.chain, included.block_s);
+                self.trades.market.note_block_time(included.chain, included.block_s);
                 self.on_included::<Trade>(included)?;
                 self.on_included::<Loan>(included)?;
             }
@@ -279,36 +279,36 @@ impl Auditor {
                 self.on_nonce_taken::<Loan>(*chain, from, *nonce);
             }
             Observation::Allowances(allowances) => self.trades.note_allowances(allowances),
-            Observation::Quoted(quoted) => self.trades.market.quoted(self.seq, quoted),
-            Observation::Read(read) => self.trades.market.read(self.seq, read),
+            Observation::Quoted(quoted) => self.trades.market.add_quote(self.seq, quoted),
+            Observation::Read(read) => self.trades.market.add_read(self.seq, read),
             Observation::PriceRead(price) => {
                 self.trades.price_read(self.seq, self.time.instant(), price);
             }
             Observation::Rehearsed(rehearsed) => {
-                self.trades.market.rehearsed(self.seq, rehearsed);
+                self.trades.market.add_rehearsal(self.seq, rehearsed);
             }
-            Observation::Head(head) => self.trades.market.head(self.seq, *head),
+            Observation::Head(head) => self.trades.market.add_head(self.seq, *head),
             Observation::LendingOrdered { ticket, lending } => {
                 self.lending_orders.insert(*ticket, lending.clone());
             }
-            Observation::VenueRead(read) => self.loans.readings.venue(self.seq, read),
-            Observation::ExposureRead(read) => self.loans.readings.exposure(self.seq, read),
-            Observation::LoanRehearsed(one) => self.loans.readings.rehearsed(self.seq, one),
+            Observation::VenueRead(read) => self.loans.readings.add_venue(self.seq, read),
+            Observation::ExposureRead(read) => self.loans.readings.add_exposure(self.seq, read),
+            Observation::LoanRehearsed(one) => self.loans.readings.add_rehearsal(self.seq, one),
             Observation::Deployed(truth) => self.on_deployed(truth)?,
             Observation::Device(seen) => return self.on_device(seen),
             Observation::Died => self.on_died(),
             Observation::Stopped => self.on_stopped()?,
             Observation::Started => self.on_started(),
-            Observation::JournalDoubted { doubted } => self.doubted = *doubted,
+            Observation::JournalDoubted { doubted } => self.is_journal_doubted = *doubted,
             Observation::DiskFailed => self.disk_failed = Some(self.seq),
-            Observation::Calm => self.calm = Some(self.time.instant()),
+            Observation::Calm => self.calm_since = Some(self.time.instant()),
             Observation::Over => self.on_over()?,
         }
         if observation.is_of_loans() {
             // Neither clocks nor orders nor requests have changed.
             return Ok(());
         }
-        self.refresh();
+        self.judge_open_again();
         if !observation.is_answer_of_node() {
             self.watch_loans();
         }

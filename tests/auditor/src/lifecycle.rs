@@ -1,6 +1,6 @@
 //! Events of the whole wallet: clocks, crashes, starts and the end of a run.
 
-use crate::book::missing;
+use crate::book::items_not_in;
 use crate::clocks::add_period;
 use crate::expect::{Input, OpenCall};
 use crate::observations::{Clocks, Loan, Order, Proof, Ticket, Trade};
@@ -8,7 +8,7 @@ use crate::requests::RequestState;
 use crate::{Auditor, Violation, violation};
 
 /// In the calm phase, a payment that may be signed must be signed within this time.
-const SIGNED_WITHIN_MS: i64 = 60_000;
+const SIGNING_MS_MAX: i64 = 60_000;
 
 impl Auditor {
     pub(crate) fn on_clocks(&mut self, to: &Clocks) {
@@ -18,7 +18,7 @@ impl Auditor {
         if let Some(time_s) = to.block_ms.and_then(|ms| u64::try_from(ms.div_euclid(1000)).ok()) {
             let lending = self.loans.facts.keys();
             let chains: Vec<u64> = self.trades.exchanges.keys().chain(lending).copied().collect();
-            self.trades.market.seen_everywhere(chains.into_iter(), time_s);
+            self.trades.market.note_block_time_of_all(chains.into_iter(), time_s);
         }
         let (mut renewals, mut held) = (false, false);
         // A timer may renew the allowance now, or the next check does; the result is the same.
@@ -44,7 +44,7 @@ impl Auditor {
         }
         self.renew_unattended_day();
         let now = self.time.instant();
-        for rec in self.book.recs.values_mut() {
+        for rec in self.book.records.values_mut() {
             rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
             rec.forgotten |= rec.may_be_forgotten(&now);
             // The held request expires now. If the clock is set back later, it is unknown whether the wallet recorded
@@ -64,7 +64,7 @@ impl Auditor {
         self.lose_plan_call::<Trade>(ticket);
         self.lose_plan_call::<Loan>(ticket);
         let seq = self.seq;
-        for (key, rec) in &mut self.book.recs {
+        for (key, rec) in &mut self.book.records {
             let mine: Vec<RequestState> =
                 rec.overlay.iter().filter(|(t, _)| *t == ticket).map(|(_, s)| s.clone()).collect();
             rec.overlay.retain(|(t, _)| *t != ticket);
@@ -76,12 +76,12 @@ impl Auditor {
                     rec.base.push(st);
                 }
                 if self.disk_failed.is_some() {
-                    self.maybe_written.push((*key, rec.clone()));
+                    self.maybe_written_requests.push((*key, rec.clone()));
                 }
             }
         }
         if let Some(key) = open.rec
-            && let Some(rec) = self.book.recs.get_mut(&key)
+            && let Some(rec) = self.book.records.get_mut(&key)
         {
             rec.open.remove(&ticket);
             rec.lost = true;
@@ -92,13 +92,13 @@ impl Auditor {
         if let Input::Sign(ask) = &open.input {
             let lost = self.lost_asks.entry(ask.agent.clone()).or_default();
             *lost = lost.saturating_add(1);
-            let rec = open.rec.and_then(|key| self.book.recs.get(&key));
+            let rec = open.rec.and_then(|key| self.book.records.get(&key));
             let terms =
                 rec.map(|rec| rec.authorizations.iter().map(|(terms, _)| terms.micros).max());
             // A repeat of a signed call is always the same request, so it never spends more.
             let bearer = matches!(ask.proof, Proof::Bearer { .. });
             if let Some(micros) = terms.flatten().filter(|_micros| bearer) {
-                let sum = self.book.lost.entry(ask.agent.clone()).or_default();
+                let sum = self.book.unanswered_micros.entry(ask.agent.clone()).or_default();
                 *sum = sum.saturating_add(micros);
             }
         }
@@ -107,7 +107,7 @@ impl Auditor {
         {
             rec.hash_reported |= r.tx_hash.is_some();
         }
-        self.dead.insert(ticket);
+        self.dead_tickets.insert(ticket);
     }
 
     /// Handles `JOURNAL_FAILED`: the record was not written, or it is on disk without confirmation.
@@ -122,7 +122,7 @@ impl Auditor {
         }
         self.mark_uncertain(ticket, open);
         for w in &mut self.possible_configs {
-            w.applied.remove(&ticket);
+            w.applied_orders.remove(&ticket);
         }
         self.merge_configs();
         // Until the next start, answers show the state that was published before the failure.
@@ -134,8 +134,8 @@ impl Auditor {
     /// Restores the states that the previous process may have written without confirmation, whatever it answered
     /// afterwards.
     fn restore_maybe_written(&mut self) {
-        for (key, then) in std::mem::take(&mut self.maybe_written) {
-            if let Some(rec) = self.book.recs.get_mut(&key) {
+        for (key, then) in std::mem::take(&mut self.maybe_written_requests) {
+            if let Some(rec) = self.book.records.get_mut(&key) {
                 rec.base.extend(missing(&then.base, &rec.base));
                 rec.authorizations.extend(missing(&then.authorizations, &rec.authorizations));
                 rec.holds.extend(missing(&then.holds, &rec.holds));
@@ -157,9 +157,9 @@ impl Auditor {
             });
         }
         for w in &mut self.possible_configs {
-            w.applied.clear();
+            w.applied_orders.clear();
         }
-        for rec in self.book.recs.values_mut() {
+        for rec in self.book.records.values_mut() {
             rec.died = true;
         }
         self.process_ended();
@@ -173,7 +173,7 @@ impl Auditor {
         self.assign_signatures();
         if self.disk_failed.is_some() {
             // After the failure of the disk, neither signatures nor the ends of held requests were recorded.
-            for rec in self.book.recs.values_mut() {
+            for rec in self.book.records.values_mut() {
                 rec.died = true;
                 if rec.may_be(&RequestState::Held) {
                     rec.ended.clear();
@@ -184,10 +184,10 @@ impl Auditor {
         self.device_process_ended();
         // The wallet is now locked, so nothing may be signed before the next unlock.
         for w in &mut self.possible_configs {
-            w.config.open = false;
+            w.config.is_open = false;
         }
         self.merge_configs();
-        self.running = false;
+        self.is_running = false;
         self.disk_failed = None;
     }
 
@@ -205,19 +205,19 @@ impl Auditor {
 
     pub(crate) fn on_started(&mut self) {
         self.process_ended();
-        self.running = true;
-        self.trades.market.started(self.seq);
-        self.loans.readings.started(self.seq);
+        self.is_running = true;
+        self.trades.market.note_start(self.seq);
+        self.loans.readings.note_start(self.seq);
         self.count("start");
     }
 
     /// Notes the instant since which each authorized request could have been signed.
     pub(crate) fn watch_calm(&mut self) {
-        if self.calm.is_none() {
+        if self.calm_since.is_none() {
             return;
         }
         let now = self.time.instant();
-        for rec in self.book.recs.values_mut() {
+        for rec in self.book.records.values_mut() {
             let authorized = rec.id.is_some()
                 && rec.possible_states(None).all(|s| matches!(s, RequestState::Auth { .. }))
                 && rec.digest.is_none();
@@ -225,7 +225,7 @@ impl Auditor {
                 && rec.other_agents.is_empty()
                 && !rec.declined
                 && !rec.lapsed
-                && self.running
+                && self.is_running
                 && self.possible_configs.iter().all(|w| w.config.may_sign_for(&rec.agent).is_ok())
                 && rec.valid_before().is_some_and(|(least, _)| now.second() < least);
             if !able {
@@ -245,10 +245,10 @@ impl Auditor {
             return Err(violation("I-n", what));
         }
         let now = self.time.instant();
-        for rec in self.book.recs.values() {
+        for rec in self.book.records.values() {
             let since = rec.signable.map(|at| (at, at.elapsed(&now).1));
             if let Some((at, Some(ms))) = since
-                && ms >= SIGNED_WITHIN_MS
+                && ms >= SIGNING_MS_MAX
             {
                 let what = format!(
                     "request {:?} of {} is authorized and could have been signed since {at:?}; it is not at {now:?}",

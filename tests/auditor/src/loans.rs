@@ -45,11 +45,11 @@ pub(crate) struct Loans {
 
 /// Fields that only the record of a loan has.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LoanOwn {
+pub(crate) struct LoanExtra {
     /// The largest ceiling that was in force for the agent during the life of the loan.
     pub(crate) largest_total: u128,
     /// The chains on which that ceiling counts, in every possible configuration.
-    pub(crate) counted: Option<BTreeSet<u64>>,
+    pub(crate) counted_chains: Option<BTreeSet<u64>>,
 }
 
 impl LoanRecord {
@@ -58,12 +58,12 @@ impl LoanRecord {
     }
 
     /// Returns the chain and the venue.
-    pub(crate) fn place(&self) -> (u64, &str) {
+    pub(crate) fn network_and_venue(&self) -> (u64, &str) {
         (self.terms.chain, &self.terms.venue)
     }
 
     /// Returns the assets that a supply moves; `None` for a withdrawal.
-    pub(crate) fn supplied(&self) -> Option<u128> {
+    pub(crate) fn supplied_assets(&self) -> Option<u128> {
         match self.terms.amount {
             LoanAmount::Assets(assets) if self.is_supply() => Some(assets),
             _ => None,

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 /// How long a reading of the native coin's price counts (60 seconds).
 const PRICE_VALID_MS: i64 = 60_000;
 /// How long readings are kept (30 minutes).
-const PRICES_KEPT_MS: i64 = 1_800_000;
+const READINGS_KEPT_MS: i64 = 1_800_000;
 /// The bounds of a plausible price, in millionths of a dollar: 1 to 1,000,000 dollars.
-const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
+const PLAUSIBLE_PRICES: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
 /// One native coin in wei.
-const COIN: u128 = 1_000_000_000_000_000_000;
+const WEI_PER_COIN: u128 = 1_000_000_000_000_000_000;
 
 /// All readings of the wallet, each with the number of its observation.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Market {
     rehearsals: Vec<(u64, Rehearsed)>,
     heads: BTreeMap<u64, Head>,
     /// Every newest block that a node has shown, by chain.
-    shown: BTreeMap<u64, Vec<ShownBlock>>,
+    shown_blocks: BTreeMap<u64, Vec<ShownBlock>>,
     /// The newest block time that a node has shown, by chain.
     times_s: BTreeMap<u64, u64>,
     /// The observation at which the process last started.
@@ -74,18 +74,18 @@ pub(crate) fn is_wrap(trade: &Trade, wrapped: &str) -> bool {
 }
 
 impl Market {
-    pub(crate) fn quoted(&mut self, seq: u64, quoted: &Quoted) {
-        self.seen(quoted.chain, quoted.block_s);
+    pub(crate) fn add_quote(&mut self, seq: u64, quoted: &Quoted) {
+        self.note_block_time(quoted.chain, quoted.block_s);
         self.quotes.push((seq, quoted.clone()));
     }
 
-    pub(crate) fn read(&mut self, seq: u64, read: &Read) {
+    pub(crate) fn add_read(&mut self, seq: u64, read: &Read) {
         self.reads.push((seq, read.clone()));
     }
 
-    pub(crate) fn priced(&mut self, seq: u64, at: Instant, price: &PriceRead) {
+    pub(crate) fn add_price(&mut self, seq: u64, at: Instant, price: &PriceRead) {
         // Calls are answered within minutes, so older readings are dropped, except one that shows a jump of the price.
-        let old = |one: &Instant| one.elapsed(&at).1.is_none_or(|ms| ms > PRICES_KEPT_MS);
+        let old = |one: &Instant| one.elapsed(&at).1.is_none_or(|ms| ms > READINGS_KEPT_MS);
         let first = self.prices.iter().position(|(_, one, _)| !old(one));
         let first = first.unwrap_or(self.prices.len());
         let api = |(_, _, read): &(u64, Instant, PriceRead)| {
@@ -96,13 +96,13 @@ impl Market {
         self.prices.push((seq, at, price.clone()));
     }
 
-    pub(crate) fn rehearsed(&mut self, seq: u64, rehearsed: &Rehearsed) {
+    pub(crate) fn add_rehearsal(&mut self, seq: u64, rehearsed: &Rehearsed) {
         self.rehearsals.push((seq, rehearsed.clone()));
     }
 
-    pub(crate) fn head(&mut self, seq: u64, head: Head) {
-        self.seen(head.chain, head.time_s);
-        let shown = self.shown.entry(head.chain).or_default();
+    pub(crate) fn add_head(&mut self, seq: u64, head: Head) {
+        self.note_block_time(head.chain, head.time_s);
+        let shown = self.shown_blocks.entry(head.chain).or_default();
         let latest_s = shown.last().map_or(0, |last| last.latest_s).max(head.time_s);
         shown.push(ShownBlock { seq, block: head.block, latest_s });
         let known = self.heads.entry(head.chain).or_insert(head);
@@ -112,19 +112,19 @@ impl Market {
     }
 
     /// Notes the time of a block that the wallet may have seen.
-    pub(crate) fn seen(&mut self, chain: u64, time_s: u64) {
+    pub(crate) fn note_block_time(&mut self, chain: u64, time_s: u64) {
         let known = self.times_s.entry(chain).or_default();
         *known = time_s.max(*known);
     }
 
     /// Notes the time of the newest block of every chain.
-    pub(crate) fn seen_everywhere(&mut self, chains: impl Iterator<Item = u64>, time_s: u64) {
+    pub(crate) fn note_block_time_of_all(&mut self, chains: impl Iterator<Item = u64>, time_s: u64) {
         for chain in chains {
-            self.seen(chain, time_s);
+            self.note_block_time(chain, time_s);
         }
     }
 
-    pub(crate) fn started(&mut self, seq: u64) {
+    pub(crate) fn note_start(&mut self, seq: u64) {
         self.started = seq;
     }
 
@@ -147,7 +147,7 @@ impl Market {
         (from, until): (u64, u64),
         at_s: u64,
     ) -> bool {
-        let Some(all) = self.shown.get(&chain) else { return false };
+        let Some(all) = self.shown_blocks.get(&chain) else { return false };
         let end = all.partition_point(|one| one.seq <= until);
         let first = all.partition_point(|one| one.seq < from).min(end.saturating_sub(1));
         let mut shown = all.get(first..end).unwrap_or_default().iter();
@@ -230,7 +230,7 @@ impl Market {
     /// Returns whether a rehearsal of this trade proved its effects since an observation.
     ///
     /// A later rehearsal, before the swap, may fail while the call is still open.
-    pub(crate) fn proved(
+    pub(crate) fn is_proved(
         &self,
         trade: &Trade,
         froms: &std::collections::BTreeSet<Address>,
@@ -242,7 +242,7 @@ impl Market {
     }
 
     /// Returns whether a node reported since an observation that it cannot simulate, and no node rehearsed this trade.
-    pub(crate) fn unrehearsed(
+    pub(crate) fn is_unrehearsed(
         &self,
         trade: &Trade,
         froms: &std::collections::BTreeSet<Address>,
@@ -293,7 +293,7 @@ impl Market {
             if !fresh(at) {
                 continue;
             }
-            if !PLAUSIBLE.contains(&api) {
+            if !PLAUSIBLE_PRICES.contains(&api) {
                 why = "the price is not plausible";
             } else if last.is_some_and(|last| differ_by_more_than(api, last, 20)) {
                 why = "the price jumped by more than 20 %";
@@ -364,7 +364,7 @@ impl Market {
             match *micros {
                 None => why = "the feed failed",
                 Some(_) if !young(*updated_s) => why = "the feed is too old",
-                Some(feed) if !PLAUSIBLE.contains(&feed) => why = "the feed is not plausible",
+                Some(feed) if !PLAUSIBLE_PRICES.contains(&feed) => why = "the feed is not plausible",
                 Some(feed) if differ_by_more_than(api, feed, 3) => {
                     why = "API and feed are 3 % apart"
                 }
@@ -397,8 +397,8 @@ impl Market {
             return Err("the token has no price outside the pools");
         }
         let (least, most) = self.coin_price(time, ex)?;
-        let least = wide::floor(amount, u128::from(least), COIN);
-        Ok((micros(least), micros(wide::ceil(amount, u128::from(most), COIN))))
+        let least = wide::floor(amount, u128::from(least), WEI_PER_COIN);
+        Ok((micros(least), micros(wide::ceil(amount, u128::from(most), WEI_PER_COIN))))
     }
 }
 

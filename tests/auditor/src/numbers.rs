@@ -2,7 +2,7 @@
 
 use crate::clocks::AllowancePeriod;
 use crate::expect::{Expect, Numbers};
-use crate::identity::{View, gate, prove, refuse};
+use crate::identity::{View, check_may_spend, prove, refuse};
 use crate::observations::{Event, Proof, Report, Standing, Ticket};
 use crate::requests::{RequestRecord, RequestState};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub(crate) fn standing(
     if let Err(instead) = prove(v, agent, proof) {
         return instead;
     }
-    let suspended = v.config.agents.get(agent).is_some_and(|a| a.suspended);
+    let suspended = v.config.agents.get(agent).is_some_and(|a| a.is_suspended);
     let (Some((_, policy)), Some(p)) = (v.config.policy_of(agent), p) else {
         return vec![Expect::Numbers(Numbers {
             suspended,
@@ -29,10 +29,10 @@ pub(crate) fn standing(
             bounds: [(0, 0); 2],
         })];
     };
-    let mut pairs = v.book.numbers(agent, p, &v.time.instant());
-    let mut bounds = v.book.bounds(agent, p, &v.time.instant());
+    let mut pairs = v.book.possible_standings(agent, p, &v.time.instant());
+    let mut bounds = v.book.spent_and_reserved_bounds(agent, p, &v.time.instant());
     // It is unknown which repeat belongs to which lost call, and each may have been authorized.
-    if let Some(lost) = v.book.lost.get(agent) {
+    if let Some(lost) = v.book.unanswered_micros.get(agent) {
         pairs = None;
         bounds[0].1 = bounds[0].1.saturating_add(*lost);
     }
@@ -124,14 +124,14 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
     }
     let mut out = Vec::new();
     // The specification does not define whether an agent that may not pay may still report.
-    if let Err(code) = gate(v.config, &report.agent) {
+    if let Err(code) = check_may_spend(v.config, &report.agent) {
         out.push(refuse(403, code));
     }
     let Some(key) = v.book.by_id.get(&report.id) else {
         out.push(refuse(404, "TRANSACTION_NOT_FOUND"));
         return out;
     };
-    let Some(rec) = v.book.recs.get(key) else { return out };
+    let Some(rec) = v.book.records.get(key) else { return out };
     if rec.agent != report.agent || !rec.other_agents.is_empty() {
         out.push(refuse(403, "UNAUTHORIZED"));
     }

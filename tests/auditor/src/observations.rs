@@ -5,10 +5,10 @@
 //! observations and passes them in the order in which they occur.
 
 pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
-pub use crate::devices::{DeviceAsk, DeviceLimits, DeviceSeen, DeviceTerms};
+pub use crate::devices::{DeviceAsk, DeviceLimits, DeviceObservation, DeviceTerms};
 pub use crate::lending::{
     ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount, LoanAnswer, LoanAsk,
-    LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading, TruePositions, VenueConfirmed,
+    LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading, TruePositions, VenueConfirmation,
     VenueFacts, VenueKind, VenueReading, WriteOff,
 };
 pub use crate::trading::{
@@ -89,7 +89,7 @@ pub enum Observation {
     /// A signed payment was redeemed on a chain, in this transaction.
     Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
     /// An event of a payment whose key is on a hardware device.
-    Device(DeviceSeen),
+    Device(DeviceObservation),
     /// The process died. Its open calls and orders get no answer, and how much of them is on disk is unknown.
     Died,
     /// The process stopped in an orderly way, after it had answered every open call and order.
@@ -354,7 +354,7 @@ pub enum Order {
     /// Sends money in a separate transaction.
     Send(Box<Send>),
     /// `venue trust`.
-    TrustVenue(Box<VenueConfirmed>),
+    TrustVenue(Box<VenueConfirmation>),
     /// `venue untrust`.
     UntrustVenue {
         chain: u64,

@@ -25,16 +25,16 @@ impl Auditor {
             return Err(violation("simulator", format!("ticket {ticket} is a call, not an order")));
         };
         match order {
-            Order::List => self.listed(&open, end)?,
+            Order::List => self.check_list(&open, end)?,
             Order::Approve { id, .. } | Order::Deny { id } if self.loans.book.knows(id) => {
                 self.plan_decided::<Loan>(ticket, &open, order, end)?;
             }
-            Order::WithdrawPosition(_) => self.withdrawal_ordered(ticket, order, end)?,
+            Order::WithdrawPosition(_) => self.check_withdrawal_end(ticket, order, end)?,
             Order::Approve { id, .. } | Order::Deny { id } if self.trades.book.knows(id) => {
                 self.plan_decided::<Trade>(ticket, &open, order, end)?;
             }
             Order::Approve { id, .. } | Order::Deny { id } => {
-                self.decided(ticket, &open, id, end)?;
+                self.check_decision(ticket, &open, id, end)?;
             }
             Order::Send(_) => {
                 let sent = !matches!(end, End::Refused { .. });
@@ -48,12 +48,12 @@ impl Auditor {
             }
             order if orders::is_config(order) => {
                 self.config_order_ended(ticket, order, end)?;
-                self.write_off_ended(ticket, order, end);
+                self.end_write_off(ticket, order, end);
             }
             _ => {}
         }
         self.note_limits();
-        self.close(ticket, &open);
+        self.close_call(ticket, &open);
         Ok(())
     }
 
@@ -71,14 +71,14 @@ impl Auditor {
             _ => false,
         };
         self.apply_late(ticket, order);
-        let right = self.possible_ends(ticket);
-        self.possible_configs.retain(|w| w.applied.get(&ticket).is_some_and(fits));
+        let right = self.possible_order_ends(ticket);
+        self.possible_configs.retain(|w| w.applied_orders.get(&ticket).is_some_and(fits));
         if self.possible_configs.is_empty() {
             let what = format!("{order:?} ended as {end:?}; expected: {right:?}");
             return Err(violation("orders", what));
         }
         match end {
-            End::Registered { agent } => self.registered(ticket, agent)?,
+            End::Registered { agent } => self.record_registration(ticket, agent)?,
             End::Added { address } => {
                 let address = address.to_lowercase();
                 for w in &mut self.possible_configs {
@@ -91,20 +91,20 @@ impl Auditor {
             _ => self.count(done_tag(order)),
         }
         for w in &mut self.possible_configs {
-            w.applied.remove(&ticket);
+            w.applied_orders.remove(&ticket);
             if let Order::ReplaceToken { agent } = order
                 && *end == End::Done
                 && let Some(code) = w.config.agent_code(agent)
                 && let Some(agent) = w.config.agents.get_mut(&code)
             {
-                agent.token_unreturned = false;
+                agent.is_token_unreturned = false;
             }
         }
         self.merge_configs();
         Ok(())
     }
 
-    fn registered(&mut self, ticket: Ticket, code: &str) -> Result<(), Violation> {
+    fn record_registration(&mut self, ticket: Ticket, code: &str) -> Result<(), Violation> {
         for w in &mut self.possible_configs {
             if w.config.deleted_agents.contains(code) || w.config.agents.contains_key(code) {
                 let what = format!("the code {code} was issued a second time");
@@ -118,7 +118,7 @@ impl Auditor {
         Ok(())
     }
 
-    fn decided(
+    fn check_decision(
         &mut self,
         ticket: Ticket,
         open: &OpenCall,
@@ -130,23 +130,23 @@ impl Auditor {
                 status == "signed" || status == "executing"
             }
             (Expect::Denied(_), End::Decided { status }) => status == "denied",
-            (Expect::Closed { code, .. } | Expect::Code(code), End::Refused { code: c }) => {
+            (Expect::ApprovalFailed { code, .. } | Expect::Code(code), End::Refused { code: c }) => {
                 c == code
             }
             _ => false,
         };
-        let hits: Vec<Expect> = open.correct.iter().filter(|e| fits(e)).cloned().collect();
+        let hits: Vec<Expect> = open.correct_answers.iter().filter(|e| fits(e)).cloned().collect();
         let rec = self.book.find(id);
         if hits.is_empty() {
             let states = rec.map(|r| (r.states(Some(ticket)), r.holds.clone()));
-            let expired = open.correct.contains(&Expect::Code("REQUEST_EXPIRED"));
+            let expired = open.correct_answers.contains(&Expect::Code("REQUEST_EXPIRED"));
             let given = matches!(end, End::Decided { status } if status != "denied");
             let rule = if expired && given { "I-e" } else { "approvals" };
             let what = format!(
                 "{:?} ended as {end:?} at {:?}; the states of the request: {states:?}; expected: {}",
                 open.input,
                 self.time.now,
-                open.expects()
+                open.describe_expected()
             );
             return Err(violation(rule, what));
         }
@@ -157,12 +157,12 @@ impl Auditor {
             let what = format!("{id} was reported as signed, but no key signed it");
             return Err(violation("I-m", what));
         }
-        if open.isolated {
-            self.prune(ticket, open, |_, e| fits(e));
+        if open.is_isolated {
+            self.keep_explaining(ticket, open, |_, e| fits(e));
         }
         let seq = self.seq;
         let closed = hits.iter().find_map(|h| match h {
-            Expect::Closed { http, code } => Some((*http, *code)),
+            Expect::ApprovalFailed { http, code } => Some((*http, *code)),
             _ => None,
         });
         let mut tag = None;
@@ -176,7 +176,7 @@ impl Auditor {
                     rec.set_state(RequestState::Auth { lo: open.seq, hi: seq });
                     tag = Some("approval");
                 }
-                End::Refused { code } if code == "REQUEST_EXPIRED" && open.isolated => {
+                End::Refused { code } if code == "REQUEST_EXPIRED" && open.is_isolated => {
                     rec.set_state(RequestState::Expired);
                     if rec.ended.is_empty() {
                         rec.ended.push(self.time.instant());
@@ -197,7 +197,7 @@ impl Auditor {
         Ok(())
     }
 
-    fn listed(&mut self, open: &OpenCall, end: &End) -> Result<(), Violation> {
+    fn check_list(&mut self, open: &OpenCall, end: &End) -> Result<(), Violation> {
         let End::Held(list) = end else {
             return Err(violation("orders", format!("a list of held requests ended as {end:?}")));
         };
@@ -212,18 +212,18 @@ impl Auditor {
             let Some(rec) = self.book.find_mut(id) else { continue };
             // The list may still contain an expired request.
             let late = rec.may_be(&RequestState::Expired) && rec.ended.is_empty();
-            if open.isolated && !late && !rec.narrow(seq, |s| *s == RequestState::Held) {
+            if open.is_isolated && !late && !rec.narrow(seq, |s| *s == RequestState::Held) {
                 let states = rec.states(None);
                 let what =
                     format!("{id} is listed as held, but its possible states are {states:?}");
                 return Err(violation("I-p", what));
             }
-            if open.isolated {
+            if open.is_isolated {
                 self.card(id, digest)?;
             }
         }
-        if open.isolated {
-            for rec in self.book.recs.values_mut() {
+        if open.is_isolated {
+            for rec in self.book.records.values_mut() {
                 let Some(id) = rec.id.clone().filter(|id| !list.iter().any(|l| l.id == *id)) else {
                     continue;
                 };
@@ -248,7 +248,7 @@ impl Auditor {
                 && r.holds.iter().any(|(t, _)| alike(t))
         };
         let found: Vec<u64> =
-            self.book.recs.iter().filter(|(_, r)| may(r)).map(|(k, _)| *k).collect();
+            self.book.records.iter().filter(|(_, r)| may(r)).map(|(k, _)| *k).collect();
         match found.as_slice() {
             [] => Err(violation(
                 "I-m",
@@ -260,7 +260,7 @@ impl Auditor {
             }
             several => {
                 let key = self.book.add_unmatched_id(id, several.to_vec());
-                if let Some(rec) = key.and_then(|key| self.book.recs.get_mut(&key)) {
+                if let Some(rec) = key.and_then(|key| self.book.records.get_mut(&key)) {
                     rec.holds.retain(|(terms, _)| alike(terms));
                 }
                 Ok(())

@@ -21,7 +21,7 @@ pub(crate) struct OrderContext<'a> {
     /// The lending parts of the policies that open orders create or edit.
     pub(crate) lending: &'a BTreeMap<Ticket, LendingPolicy>,
     /// Whether a trade or loan of this agent may be unfinished.
-    pub(crate) trading: &'a dyn Fn(&str) -> bool,
+    pub(crate) may_have_running_plans: &'a dyn Fn(&str) -> bool,
 }
 
 /// Returns whether the order changes the configuration and nothing else.
@@ -41,14 +41,14 @@ pub(crate) struct OrderOutcomes {
     pub(crate) from: Config,
     pub(crate) codes: Vec<&'static str>,
     /// Whether a refusal is certain. If not, the order may also succeed.
-    pub(crate) sure: bool,
+    pub(crate) is_certain: bool,
 }
 
 impl OrderOutcomes {
     pub(crate) fn refuse(&mut self, when: bool, code: &'static str) {
         if when {
             self.codes.push(code);
-            self.sure = true;
+            self.is_certain = true;
         }
     }
 
@@ -59,7 +59,7 @@ impl OrderOutcomes {
     }
 
     pub(crate) fn require_open(&mut self) {
-        let (wallet, open) = (self.from.wallet, self.from.open);
+        let (wallet, open) = (self.from.has_wallet, self.from.is_open);
         self.refuse(!open, "WALLET_LOCKED");
         self.refuse(!wallet, "NO_WALLET");
     }
@@ -67,7 +67,7 @@ impl OrderOutcomes {
     pub(crate) fn end(self, out: OrderEnd, to: Option<Config>) -> Vec<(Config, OrderEnd)> {
         let mut all: Vec<_> =
             self.codes.iter().map(|c| (self.from.clone(), OrderEnd::Code(c))).collect();
-        if !self.sure {
+        if !self.is_certain {
             all.push((to.unwrap_or(self.from), out));
         }
         all
@@ -92,7 +92,7 @@ pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
     let lifted: Vec<_> =
         old.blocked_domains.iter().filter(|d| !new.blocked_domains.contains(d)).collect();
     let under = |list: &[String], d: &String| {
-        domains::canonical_entry(d).is_some_and(|host| domains::listed(list, &host))
+        domains::canonical_entry(d).is_some_and(|host| domains::is_listed(list, &host))
     };
     let sure = new.daily > old.daily
         || new.per_request > old.per_request
@@ -155,7 +155,7 @@ pub(crate) fn apply(
     order: &Order,
     context: OrderContext<'_>,
 ) -> Vec<(Config, OrderEnd)> {
-    let mut c = OrderOutcomes { from: config.clone(), codes: Vec::new(), sure: false };
+    let mut c = OrderOutcomes { from: config.clone(), codes: Vec::new(), is_certain: false };
     let mut to = config.clone();
     match order {
         Order::CreateWallet
@@ -207,34 +207,34 @@ pub(crate) fn apply(
 fn wallet(c: &mut OrderOutcomes, to: &mut Config, order: &Order) {
     match order {
         Order::CreateWallet => {
-            c.refuse(to.wallet, "WALLET_EXISTS");
-            to.wallet = true;
-            (to.open, to.unattended) = (true, false);
+            c.refuse(to.has_wallet, "WALLET_EXISTS");
+            to.has_wallet = true;
+            (to.is_open, to.is_unattended) = (true, false);
         }
         Order::OpenWallet { right } => {
-            c.refuse(!to.wallet, "NO_WALLET");
-            c.refuse(to.wallet && !right, "WRONG_PASSWORD");
+            c.refuse(!to.has_wallet, "NO_WALLET");
+            c.refuse(to.has_wallet && !right, "WRONG_PASSWORD");
             // After wrong passwords the wallet delays the next attempt, and the engine may stop during the delay.
             c.may_refuse(true, "ENGINE_DOWN");
-            (to.open, to.unattended) = (true, false);
+            (to.is_open, to.is_unattended) = (true, false);
         }
         Order::OpenUnattended => {
-            c.refuse(!to.wallet, "NO_WALLET");
+            c.refuse(!to.has_wallet, "NO_WALLET");
             c.may_refuse(true, "ENGINE_DOWN");
             // A wallet that a person opened keeps that status.
-            to.unattended |= !to.open;
-            to.open = true;
+            to.is_unattended |= !to.is_open;
+            to.is_open = true;
         }
         Order::LockWallet => {
-            c.may_refuse(!to.wallet, "NO_WALLET");
-            to.open = false;
+            c.may_refuse(!to.has_wallet, "NO_WALLET");
+            to.is_open = false;
         }
-        Order::Freeze => to.frozen = true,
+        Order::Freeze => to.is_frozen = true,
         Order::Thaw { right } => {
             c.require_open();
             c.refuse(!right, "WRONG_PASSWORD");
             c.may_refuse(true, "ENGINE_DOWN");
-            to.frozen = false;
+            to.is_frozen = false;
         }
         _other => {}
     }
@@ -244,15 +244,15 @@ fn wallet(c: &mut OrderOutcomes, to: &mut Config, order: &Order) {
 fn settings(c: &mut OrderOutcomes, to: &mut Config, order: &Order) {
     match order {
         Order::SwitchNetwork { chain, on } => {
-            let was = to.networks.get(chain).map(|n| n.on);
+            let was = to.networks.get(chain).map(|n| n.is_enabled);
             if *on && was != Some(true) {
                 c.require_open();
             }
-            c.may_refuse(*on && !to.open, "WALLET_LOCKED");
+            c.may_refuse(*on && !to.is_open, "WALLET_LOCKED");
             c.refuse(was.is_none(), "NOTHING_FOUND");
             c.refuse(was.is_none(), "BAD_INPUT");
             if let Some(network) = to.networks.get_mut(chain) {
-                network.on = *on;
+                network.is_enabled = *on;
             }
         }
         Order::MaxValidity { seconds } => {
@@ -311,7 +311,7 @@ fn accounts(
                 let from = |r: &crate::requests::RequestRecord| {
                     r.holds.iter().any(|(t, _)| t.payer.as_ref() == Some(address))
                 };
-                let (w_sure, w_may) = any_held(context, from);
+                let (w_sure, w_may) = has_held_requests(context, from);
                 c.refuse(sure || w_sure, "IN_USE");
                 c.may_refuse(may || w_may, "IN_USE");
             } else if address.is_some() {
@@ -327,13 +327,13 @@ fn accounts(
 }
 
 /// Returns whether requests of this kind are held: (surely, possibly).
-pub(crate) fn any_held(
+pub(crate) fn has_held_requests(
     context: OrderContext<'_>,
     kind: impl Fn(&crate::requests::RequestRecord) -> bool,
 ) -> (bool, bool) {
     let now = context.time.instant();
     let mut found = (false, false);
-    for rec in context.book.recs.values().filter(|r| kind(r)) {
+    for rec in context.book.records.values().filter(|r| kind(r)) {
         let states = rec.states(None);
         // The list may still contain an expired request.
         let late = states.contains(&&RequestState::Expired) && rec.ended.is_empty();
@@ -367,7 +367,7 @@ fn policies(
         Order::EditPolicy { name, policy } => {
             let uid = to.policy_named(name);
             c.refuse(uid.is_none(), "NOTHING_FOUND");
-            c.may_refuse(uid.is_none() && !to.open, "WALLET_LOCKED");
+            c.may_refuse(uid.is_none() && !to.is_open, "WALLET_LOCKED");
             c.may_refuse(invalid_policy(&to, policy), "BAD_INPUT");
             c.may_refuse(lending.is_some_and(invalid_lending), "BAD_INPUT");
             if let Some(old) = uid.and_then(|u| to.policies.get_mut(&u)) {
@@ -375,7 +375,7 @@ fn policies(
                 let more = loosens_lending(&old.lending, &lending).then_some(false);
                 match more.or(loosens(&old.policy, policy)) {
                     Some(false) => c.require_open(),
-                    Some(true) => c.may_refuse(!c.from.open, "WALLET_LOCKED"),
+                    Some(true) => c.may_refuse(!c.from.is_open, "WALLET_LOCKED"),
                     None => {}
                 }
                 if old.policy != *policy || old.lending != lending {

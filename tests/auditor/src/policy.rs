@@ -111,7 +111,7 @@ pub(crate) fn select<'a>(
         o.scheme == "exact"
             && is_transferable(o)
             && o.reference
-            && config.networks.get(&o.chain).is_some_and(|n| n.on)
+            && config.networks.get(&o.chain).is_some_and(|n| n.is_enabled)
             && allows(o.chain)
     };
     let known = |o: &&Offer| o.scheme == "exact" && config.networks.contains_key(&o.chain);
@@ -130,7 +130,7 @@ pub(crate) fn refuse_terms(
     if !policy.payments {
         j.refuse(403, "X402_DISABLED", true);
     }
-    if !config.networks.get(&t.chain).is_some_and(|n| n.on) {
+    if !config.networks.get(&t.chain).is_some_and(|n| n.is_enabled) {
         j.refuse(403, "NETWORK_DISABLED", true);
     }
     if policy.networks.as_ref().is_some_and(|n| !n.contains(&t.chain)) {
@@ -147,10 +147,10 @@ pub(crate) fn refuse_terms(
     );
     if ruling.deny {
         let sure = !ruling.allow && !ruling.hold;
-        if ruling.missing {
+        if ruling.may_lack_url {
             j.refuse(403, "DOMAIN_URL_REQUIRED", sure);
         }
-        if !ruling.missing || t.request_url.is_some() || t.resource_url.is_some() {
+        if !ruling.may_lack_url || t.request_url.is_some() || t.resource_url.is_some() {
             j.refuse(403, "DOMAIN_NOT_ALLOWED", sure);
         }
     }

@@ -10,7 +10,7 @@ fn config() -> Config {
     let networks =
         vec![NetworkFact { chain: 1, on: true, stablecoin: COIN.into(), exchange: None }];
     let mut config = Config::new(&Facts { networks, signed_days: 30 });
-    config.networks.insert(2, Network { on: false, stablecoin: COIN.into() });
+    config.networks.insert(2, Network { is_enabled: false, stablecoin: COIN.into() });
     config
 }
 
@@ -47,7 +47,7 @@ fn offer(amount: u128) -> Offer {
 fn judged(policy: Policy, offer: Offer, used: UsedBounds, held: HeldCounts, off: bool) -> String {
     let ask = Ask {
         agent: "A".into(),
-        proof: Proof::Bearer { right: true },
+        proof: Proof::Bearer { is_valid: true },
         content: String::new(),
         idempotency_key: None,
         request_url: None,

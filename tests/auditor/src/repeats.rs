@@ -191,7 +191,7 @@ pub(crate) fn other_url(
     );
     if ruling.deny {
         for code in ["DOMAIN_NOT_ALLOWED", "DOMAIN_URL_REQUIRED"] {
-            if code == "DOMAIN_NOT_ALLOWED" || ruling.missing {
+            if code == "DOMAIN_NOT_ALLOWED" || ruling.may_lack_url {
                 out.push(Expect::Refuse { http: 403, code, recorded_id: RecordedId::Any });
             }
         }

@@ -264,10 +264,10 @@ impl RequestRecord {
                     self.holds.iter().for_each(|(t, _)| out((0, t.micros)));
                 }
                 RequestState::Auth { lo, hi } => {
-                    if *lo <= p.since {
+                    if *lo <= p.since_event {
                         out((0, 0));
                     }
-                    if *hi > p.since {
+                    if *hi > p.since_event {
                         self.authorizations.iter().for_each(|(t, _)| out((t.micros, 0)));
                     }
                 }

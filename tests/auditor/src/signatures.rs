@@ -12,7 +12,7 @@ impl Auditor {
         for w in &self.possible_configs {
             let judged = match agent {
                 Some(agent) => w.config.may_sign_for(agent),
-                None if w.config.open => Ok(()),
+                None if w.config.is_open => Ok(()),
                 None => Err("I-f"),
             };
             match judged {
@@ -66,15 +66,15 @@ impl Auditor {
         };
         let Some(key) = key else {
             // Several calls are possible. Their answers will show to which call the signature belongs.
-            if let Some((_, before)) = self.unbound.get(id).filter(|(_, d)| *d != s.digest) {
+            if let Some((_, before)) = self.unbound_payments.get(id).filter(|(_, d)| *d != s.digest) {
                 let what = format!("request {id} was signed as {before} and now as {}", s.digest);
                 return Err(violation("I-b", what));
             }
             self.digests.insert(s.digest.clone(), Some(id.clone()));
-            self.unbound.insert(id.clone(), (signer, s.digest.clone()));
+            self.unbound_payments.insert(id.clone(), (signer, s.digest.clone()));
             return Ok(());
         };
-        let (agent, before) = match self.book.recs.get(&key) {
+        let (agent, before) = match self.book.records.get(&key) {
             Some(rec) => (rec.agent.clone(), rec.digest.clone()),
             None => return Ok(()),
         };
@@ -99,7 +99,7 @@ impl Auditor {
         self.learn_from_signature(key, id);
         let seq = self.seq;
         let disk = self.disk_failed;
-        if let Some(rec) = self.book.recs.get_mut(&key) {
+        if let Some(rec) = self.book.records.get_mut(&key) {
             if !rec.narrow(seq, |st| matches!(st, RequestState::Auth { .. })) {
                 let states = rec.states(None);
                 let late =
@@ -139,9 +139,9 @@ impl Auditor {
         };
         let mut found = self.open.iter().filter(|(_, o)| behind(o));
         let (Some((ticket, open)), None) = (found.next(), found.next()) else { return };
-        if open.isolated {
+        if open.is_isolated {
             let (ticket, open) = (*ticket, open.clone());
-            self.prune(ticket, &open, |_, e| {
+            self.keep_explaining(ticket, &open, |_, e| {
                 matches!(e, Expect::Act { .. } | Expect::Approved { .. })
             });
         }
@@ -174,12 +174,12 @@ impl Auditor {
                     .iter()
                     .any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
         };
-        self.book.recs.iter().filter(|(_, rec)| may(rec)).map(|(key, _)| *key).collect()
+        self.book.records.iter().filter(|(_, rec)| may(rec)).map(|(key, _)| *key).collect()
     }
 
     /// Assigns the remaining signatures, once no answer can show for which call each was made.
     pub(crate) fn assign_signatures(&mut self) {
-        for (id, (signer, digest)) in std::mem::take(&mut self.unbound) {
+        for (id, (signer, digest)) in std::mem::take(&mut self.unbound_payments) {
             let key = match self.may_have_signed(&signer).as_slice() {
                 [] => None,
                 [one] => {
@@ -188,8 +188,8 @@ impl Auditor {
                 }
                 several => self.book.add_unmatched_id(&id, several.to_vec()),
             };
-            let Some(rec) = key.and_then(|key| self.book.recs.get_mut(&key)) else {
-                self.unbound.insert(id, (signer, digest));
+            let Some(rec) = key.and_then(|key| self.book.records.get_mut(&key)) else {
+                self.unbound_payments.insert(id, (signer, digest));
                 continue;
             };
             rec.narrow(self.seq, |st| matches!(st, RequestState::Auth { .. }));
@@ -199,7 +199,7 @@ impl Auditor {
 
     /// Checks a payment header that the wallet returned for this request.
     pub(crate) fn give_header(&mut self, key: u64, payment: &Payment) -> Result<(), Violation> {
-        let Some(rec) = self.book.recs.get_mut(&key) else { return Ok(()) };
+        let Some(rec) = self.book.records.get_mut(&key) else { return Ok(()) };
         let id = rec.id.clone().unwrap_or_default();
         if let Some(first) = &rec.payment {
             if first != payment {
@@ -210,7 +210,7 @@ impl Auditor {
             }
             return Ok(());
         }
-        if let Some((signer, digest)) = self.unbound.remove(&id) {
+        if let Some((signer, digest)) = self.unbound_payments.remove(&id) {
             check_signer(rec, &id, &signer)?;
             rec.digest = Some(digest);
         }
@@ -260,7 +260,7 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let payer = payer.to_lowercase();
         let key = self.nonces.get(&(payer.clone(), nonce.to_lowercase())).copied();
-        let Some(rec) = key.and_then(|k| self.book.recs.get_mut(&k)) else {
+        let Some(rec) = key.and_then(|k| self.book.records.get_mut(&k)) else {
             let ours = |w: &crate::config::PossibleConfig| {
                 w.config.accounts.values().any(|a| a.address.as_ref() == Some(&payer))
             };

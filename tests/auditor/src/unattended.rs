@@ -19,7 +19,7 @@ impl Auditor {
     /// Notes the observation since which the wallet has surely been open without a person.
     pub(crate) fn watch_unattended(&mut self) {
         let configs = || self.possible_configs.iter().map(|possible| &possible.config);
-        let (any, all) = (configs().any(|c| c.unattended), configs().all(|c| c.unattended));
+        let (any, all) = (configs().any(|c| c.is_unattended), configs().all(|c| c.is_unattended));
         if any && self.unattended.since.is_none() {
             // The first unattended unlock begins a day, and this may be that unlock.
             if let Some(first) = AllowancePeriod::first(&self.time) {
@@ -46,9 +46,9 @@ impl Auditor {
     fn unattended_least(&self) -> Micros {
         let Some(since) = self.unattended.since else { return 0 };
         let spent = |day: &AllowancePeriod| {
-            let from = day.since.max(since);
+            let from = day.since_event.max(since);
             let mut day = day.clone();
-            day.since = from;
+            day.since_event = from;
             self.least_paid(&day).saturating_add(self.least_traded(from))
         };
         self.unattended.days.iter().map(spent).min().unwrap_or(0)
@@ -56,8 +56,8 @@ impl Auditor {
 
     fn least_paid(&self, day: &AllowancePeriod) -> Micros {
         let now = self.time.instant();
-        let agents: BTreeSet<&String> = self.book.recs.values().map(|rec| &rec.agent).collect();
-        let spent = agents.into_iter().map(|agent| self.book.used(agent, None, day, &now).spent.0);
+        let agents: BTreeSet<&String> = self.book.records.values().map(|rec| &rec.agent).collect();
+        let spent = agents.into_iter().map(|agent| self.book.used_by_others(agent, None, day, &now).spent.0);
         spent.fold(0, Micros::saturating_add)
     }
 
@@ -73,7 +73,7 @@ impl Auditor {
     ///
     /// `None` if there is no limit, or if a person has opened the wallet.
     pub(crate) fn unattended_left(&self, config: &Config) -> Option<Micros> {
-        let limit = config.unattended_daily.filter(|_limit| config.unattended)?;
+        let limit = config.unattended_daily.filter(|_limit| config.is_unattended)?;
         Some(limit.saturating_sub(self.unattended_least()))
     }
 }

@@ -329,14 +329,14 @@ fn sign_call(
 
 pub(crate) fn proof(client: &Agent, timestamp_s: i64, signature: String, right: bool) -> Proof {
     if client.uses_bearer {
-        Proof::Bearer { right }
+        Proof::Bearer { is_valid: right }
     } else {
-        Proof::Hmac { timestamp_s, signature, right }
+        Proof::Hmac { timestamp_s, signature, is_valid: right }
     }
 }
 
 pub(crate) fn mark_wrong(proof: &mut Proof) {
     match proof {
-        Proof::Bearer { right } | Proof::Hmac { right, .. } => *right = false,
+        Proof::Bearer { is_valid: right } | Proof::Hmac { is_valid: right, .. } => *right = false,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use bursar_auditor::observations::{DeviceSeen, DeviceTerms, Observation};
+use bursar_auditor::observations::{DeviceObservation, DeviceTerms, Observation};
 use bursar_device::emulator::SimulatedDevice;
 use bursar_domain::{Entry, Event, Request, State};
 use bursar_ledger_device::app::EthereumApp;
@@ -88,7 +88,7 @@ impl WorldDevice {
             let agrees = decision == Decision::Press;
             let signature = agrees.then(|| signature(&signed.answer));
             let signer = format!("{:#x}", signed.signer);
-            self.tape.show(Observation::Device(DeviceSeen::Pressed { signer, digest, signature }));
+            self.tape.show(Observation::Device(DeviceObservation::Pressed { signer, digest, signature }));
         }
         self.device.press(decision);
         self.advance_calls();
@@ -159,7 +159,7 @@ impl WorldDevice {
         };
         let answer = [&data[..], &status.to_be_bytes()].concat();
         let Some(address) = derived(command, &data) else { return Some(answer) };
-        self.tape.show(Observation::Device(DeviceSeen::Derived { address }));
+        self.tape.show(Observation::Device(DeviceObservation::Derived { address }));
         Some(self.address_answer.lock().unwrap().get_or_insert(answer).clone())
     }
 
@@ -191,12 +191,12 @@ impl WorldDevice {
                     Progress::Cut => {}
                     Progress::Answered(data, status) => {
                         if let Some(address) = derived(&sent.command, &data) {
-                            self.tape.show(Observation::Device(DeviceSeen::Derived { address }));
+                            self.tape.show(Observation::Device(DeviceObservation::Derived { address }));
                         }
                         let answer = [&data[..], &status.to_be_bytes()].concat();
                         let is_read = sent.answer.send(answer).is_ok();
                         if let Some(digest) = sent.digest.filter(|_digest| is_read) {
-                            self.tape.show(Observation::Device(DeviceSeen::Read { digest }));
+                            self.tape.show(Observation::Device(DeviceObservation::AnswerRead { digest }));
                         }
                     }
                 }
@@ -219,7 +219,7 @@ impl WorldDevice {
         let digest = hex_of(&signed.digest);
         sent.digest = Some(digest.clone());
         let signer = format!("{:#x}", signed.signer);
-        self.tape.show(Observation::Device(DeviceSeen::Asked { signer, digest }));
+        self.tape.show(Observation::Device(DeviceObservation::Prompted { signer, digest }));
     }
 }
 
@@ -247,17 +247,17 @@ impl SimulatedDevice for WorldDevice {
 }
 
 /// Returns the observation about device payments that an entry of the journal gives. `state` is the state after it.
-pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceSeen> {
+pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceObservation> {
     match &entry.event {
         Event::PaymentPrompted { id, .. } => {
-            state.waiting.get(id).and_then(|request| terms(request)).map(DeviceSeen::Recorded)
+            state.waiting.get(id).and_then(|request| terms(request)).map(DeviceObservation::Recorded)
         }
-        Event::SignedOnDevice { id, signature } => Some(DeviceSeen::Signed {
+        Event::SignedOnDevice { id, signature } => Some(DeviceObservation::Signed {
             request: id.to_string(),
             signature: hex_of(&signature.to_bytes()),
         }),
         Event::AllowanceRenewed { agent, start } => {
-            Some(DeviceSeen::Renewed { agent: agent.to_string(), start_ms: start.utc.0 })
+            Some(DeviceObservation::Renewed { agent: agent.to_string(), start_ms: start.utc.0 })
         }
         _other => None,
     }

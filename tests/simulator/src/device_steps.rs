@@ -1,7 +1,7 @@
 //! Payments from a hardware device: the steps of agents, operators and the person at the device.
 
 use bursar_auditor::observations::{
-    Answer, DeviceAsk, DeviceLimits, DeviceSeen, Observation, Order, TradingPolicy,
+    Answer, DeviceAsk, DeviceLimits, DeviceObservation, Observation, Order, TradingPolicy,
 };
 use bursar_chain::ports::Clock;
 use bursar_control::grammar::Order as Parsed;
@@ -242,7 +242,7 @@ impl World {
         let mut known = known.filter(|known| known.label.as_str() == LABEL);
         let address = known.next().expect("it is enrolled").address;
         let address = format!("{address:#x}");
-        self.show_device(DeviceSeen::Enrolled { address });
+        self.show_device(DeviceObservation::Enrolled { address });
         let policy = LIMITS.auditor_policy(TradingPolicy::default());
         let order = Order::CreatePolicy { name: POLICY.to_owned(), policy };
         self.order(order, format!("policy create {POLICY} {}", LIMITS.options()), true)?;
@@ -259,7 +259,7 @@ impl World {
                 auto_below: LIMITS.auto_below,
             };
             let (agent_id, is_signed) = (id.clone(), !bearer);
-            self.show_device(DeviceSeen::Commissioned { agent: agent_id, is_signed, limits });
+            self.show_device(DeviceObservation::Commissioned { agent: agent_id, is_signed, limits });
             self.device_payments.agents.push(agent);
             let order = Order::Commission {
                 agent: id.clone(),
@@ -293,7 +293,7 @@ impl World {
             }
             DeviceStep::Approve { pick } => {
                 let Some(id) = self.pick_device_id(pick) else { return Ok(()) };
-                self.show_device(DeviceSeen::Decided { request: id.clone(), approved: true });
+                self.show_device(DeviceObservation::Decided { request: id.clone(), approved: true });
                 return self.run_device_order(format!("approve {id} --yes"));
             }
             DeviceStep::Deny { pick } => {
@@ -339,7 +339,7 @@ impl World {
         self.settle()
     }
 
-    fn show_device(&self, seen: DeviceSeen) {
+    fn show_device(&self, seen: DeviceObservation) {
         self.tape.show(Observation::Device(seen));
     }
 
@@ -370,7 +370,7 @@ impl World {
             payee: text("payTo"),
             amount: micros.into(),
         };
-        self.show_device(DeviceSeen::Called { call, payment });
+        self.show_device(DeviceObservation::Called { call, payment });
         self.send_device(DeviceCall { agent, call, body })
     }
 
@@ -396,7 +396,7 @@ impl World {
         self.process().spawn(async move {
             let (status, bytes) = ask(http, method, &path, body).await;
             let answer = read(status, &serde_json::from_slice(&bytes).unwrap_or(Value::Null));
-            tape.show(Observation::Device(DeviceSeen::Answered { agent, call, answer, settled }));
+            tape.show(Observation::Device(DeviceObservation::Answered { agent, call, answer, settled }));
         });
         self.settle()
     }
@@ -438,7 +438,7 @@ impl World {
             // The link breaks when the process dies.
             let Ok(outcome) = operator.run_order(parsed).await else { return };
             if let Some(request) = denied.filter(|_id| outcome.reply.result.is_ok()) {
-                let decided = DeviceSeen::Decided { request, approved: false };
+                let decided = DeviceObservation::Decided { request, approved: false };
                 tape.show(Observation::Device(decided));
             }
         });

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::observations::{DeviceSeen, Observation};
+use bursar_auditor::observations::{DeviceObservation, Observation};
 use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::apply::ChangedRecord;
@@ -153,7 +153,7 @@ struct Inner {
     forgotten: u32,
     loans: loan_faults::Memory,
     /// Observations about device payments from the entries of this batch; `None` in a world without a device.
-    of_devices: Option<Vec<DeviceSeen>>,
+    of_devices: Option<Vec<DeviceObservation>>,
 }
 
 impl WorldFaults {

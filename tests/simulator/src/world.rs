@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bursar_auditor::Auditor;
 use bursar_auditor::observations::{
-    Answer, Ask, DeviceSeen, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer,
+    Answer, Ask, DeviceObservation, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer,
     TradeState,
 };
 use bursar_chain::clock::manual::ManualClock;
@@ -325,7 +325,7 @@ impl World {
                     seen
                 }
                 Seen::Audited(seen) => {
-                    if let Observation::Device(DeviceSeen::Answered { answer, .. }) = &seen {
+                    if let Observation::Device(DeviceObservation::Answered { answer, .. }) = &seen {
                         self.device_payments.note(answer);
                     }
                     self.keep(Seen::Audited(seen.clone()));

@@ -29,15 +29,15 @@ fn received_and_sent(included: &Included, coin: &str, own: &str) -> (u128, u128)
 }
 
 /// Returns the stablecoins that a loan's transaction moved, by its `Transfer` logs.
-pub(crate) fn moved(rec: &LoanRecord, included: &Included, coin: &str, own: &str) -> u128 {
+pub(crate) fn moved_coins(rec: &LoanRecord, included: &Included, coin: &str, own: &str) -> u128 {
     let (received, sent) = received_and_sent(included, coin, own);
     if rec.is_supply() { sent.saturating_sub(received) } else { received.saturating_sub(sent) }
 }
 
 impl PlanBook<Loan> {
     /// Returns the amount that an unfinished supply reserves: (least, most).
-    fn reserves(&self, key: u64, rec: &LoanRecord, now: &Instant) -> (u128, u128) {
-        let Some(amount) = rec.supplied() else { return (0, 0) };
+    fn reserved_by_supply(&self, key: u64, rec: &LoanRecord, now: &Instant) -> (u128, u128) {
+        let Some(amount) = rec.supplied_assets() else { return (0, 0) };
         if rec.refused.is_some() || rec.denied() {
             return (0, 0);
         }
@@ -71,7 +71,7 @@ impl PlanBook<Loan> {
     /// Returns the amount that the other supplies of an address reserve on these chains: (least, most).
     ///
     /// `counts`: whether a chain counts toward the ceiling, surely and possibly.
-    pub(crate) fn reserved(
+    pub(crate) fn reserved_by_others(
         &self,
         payer: &str,
         except: u64,
@@ -81,7 +81,7 @@ impl PlanBook<Loan> {
         let mut sum = (0u128, 0u128);
         for (key, rec) in self.recs.iter().filter(|(key, _)| **key != except) {
             let ((paid, may), (on, maybe)) = (rec.is_paid_by(payer), counts(rec.terms.chain));
-            let (least, most) = self.reserves(*key, rec, now);
+            let (least, most) = self.reserved_by_supply(*key, rec, now);
             let least = if paid && on { least } else { 0 };
             let most = if may && maybe { most } else { 0 };
             sum = (sum.0.saturating_add(least), sum.1.saturating_add(most));
@@ -115,12 +115,12 @@ impl PlanBook<Loan> {
             let sure = rec.is_paid_by(payer).0 && slot.succeeded();
             let coin = coins.get(&place.0).map(String::as_str).unwrap_or_default();
             let out =
-                slot.included.as_ref().map_or(0, |included| moved(rec, included, coin, payer));
+                slot.included.as_ref().map_or(0, |included| moved_coins(rec, included, coin, payer));
             let lost = written_off.iter().any(|(_, at, chain, venue)| {
                 *at >= signed && (*chain, venue) == (place.0, &place.1)
             });
             let (least, most) = all.entry(place).or_default();
-            if let Some(amount) = rec.supplied() {
+            if let Some(amount) = rec.supplied_assets() {
                 // A supply that buys shares may move less than its amount.
                 let took = slot.included.as_ref().map_or(amount, |_| out.min(amount));
                 *least = if sure && !lost { least.saturating_add(took) } else { *least };

@@ -7,11 +7,11 @@ use crate::plans::{OpenPlan, PlanState};
 use crate::{Auditor, Violation};
 
 /// The codes of refusals for money. A withdrawal never gets one.
-const MONEY: [&str; 4] =
+const MONEY_CODES: [&str; 4] =
     ["PER_DEPOSIT_EXCEEDED", "EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "DAILY_OPS_EXCEEDED"];
 
 /// The only failure code after which the caller may repeat the request.
-const NOT_LIQUID: &str = "INSUFFICIENT_LIQUIDITY";
+const ILLIQUID_CODE: &str = "INSUFFICIENT_LIQUIDITY";
 
 /// Returns the rule that a wrong refusal with this code breaks.
 fn rule_of(code: &str) -> Option<&'static str> {
@@ -82,7 +82,7 @@ impl Auditor {
                 let states = call.snapshots.len();
                 let what = format!(
                     "it was refused with {code}, which none of {states} states explains (isolated: {})",
-                    open.isolated
+                    open.is_isolated
                 );
                 return Err(self.loan_violation(key, rule, &what));
             }
@@ -96,7 +96,7 @@ impl Auditor {
         if rec.is_none_or(|rec| rec.terms.action == LoanAction::Supply) {
             return Ok(());
         }
-        match codes.iter().find(|code| MONEY.contains(code)) {
+        match codes.iter().find(|code| MONEY_CODES.contains(code)) {
             Some(code) => {
                 let what = format!("a withdrawal was refused for money: {code}");
                 Err(self.loan_violation(key, "withdrawals", &what))
@@ -111,10 +111,10 @@ impl Auditor {
         else {
             return Ok(());
         };
-        if *retryable == state.codes().contains(&NOT_LIQUID) {
+        if *retryable == state.codes().contains(&ILLIQUID_CODE) {
             return Ok(());
         }
-        let what = format!("{state:?}: retryable is for {NOT_LIQUID}, and for nothing else");
+        let what = format!("{state:?}: retryable is for {ILLIQUID_CODE}, and for nothing else");
         Err(self.loan_violation(key, "answers", &what))
     }
 }

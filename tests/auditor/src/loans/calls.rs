@@ -10,7 +10,7 @@ use crate::plans::add_new;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A clock is off if it differs from a chain's time by more than this, in seconds. A node may be a minute behind.
-const CLOCK_OFF_S: u64 = 660;
+const CLOCK_DEVIATION_S_MAX: u64 = 660;
 
 impl Auditor {
     /// Updates the open calls and approvals of loans after an observation.
@@ -98,21 +98,21 @@ impl Auditor {
         let counts = |chain: u64| {
             let networks = &policy.policy.networks;
             let may = networks.as_ref().is_none_or(|all| all.contains(&chain));
-            (may && config.networks.get(&chain).is_some_and(|network| network.on), may)
+            (may && config.networks.get(&chain).is_some_and(|network| network.is_enabled), may)
         };
         let of = payer.clone().unwrap_or_default();
         let coins: BTreeMap<u64, Address> =
             config.networks.iter().map(|(chain, n)| (*chain, n.stablecoin.clone())).collect();
         Some(Snapshot {
-            reserved: self.loans.book.reserved(&of, key, &counts, &now),
+            reserved: self.loans.book.reserved_by_others(&of, key, &counts, &now),
             principal: self.loans.book.principal(&of, &coins, &self.loans.written_off),
             operations: self.operations_today(&rec.agent, key),
-            first: self.is_first_supply(key, rec, &of),
-            approved: self.last_approval(rec),
-            crowded: self.may_hold_too_many::<Loan>(&rec.agent, &now),
-            doubted: self.doubted,
+            is_first_supply: self.is_first_supply(key, rec, &of),
+            last_approval: self.last_approval(rec),
+            may_be_crowded: self.may_hold_too_many::<Loan>(&rec.agent, &now),
+            is_journal_doubted: self.is_journal_doubted,
             unattended_left: self.unattended_left(&config),
-            clock_off: self.clock_is_behind(rec.terms.chain),
+            is_clock_behind: self.clock_is_behind(rec.terms.chain),
             newest_s: self.trades.market.newest_time_s(rec.terms.chain).unwrap_or(0),
             config,
             now,
@@ -151,7 +151,7 @@ impl Auditor {
     fn clock_is_behind(&self, chain: u64) -> bool {
         let newest_s = self.trades.market.newest_time_s(chain).unwrap_or(0);
         let wall_s = u64::try_from(self.time.now.wall_ms / 1_000).unwrap_or(0);
-        newest_s > wall_s.saturating_add(CLOCK_OFF_S)
+        newest_s > wall_s.saturating_add(CLOCK_DEVIATION_S_MAX)
     }
 
     /// Judges a loan in one state, with everything that the wallet has read since the observation `from`.

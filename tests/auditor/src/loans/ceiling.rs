@@ -20,7 +20,7 @@ impl Auditor {
                 rec.own.largest_total = rec.own.largest_total.max(policy.lending.max_total.into());
                 let networks = w.config.networks.iter().filter(|(chain, network)| {
                     let all = &policy.policy.networks;
-                    network.on && all.as_ref().is_none_or(|all| all.contains(chain))
+                    network.is_enabled && all.as_ref().is_none_or(|all| all.contains(chain))
                 });
                 let on: BTreeSet<u64> = networks.map(|(chain, _)| *chain).collect();
                 let known = rec.own.counted.get_or_insert_with(|| on.clone());
@@ -46,12 +46,12 @@ impl Auditor {
         payer: &str,
         since: u64,
     ) -> Result<(), Violation> {
-        let Some(amount) = rec.supplied() else { return Ok(()) };
-        let on = |chain: u64| rec.own.counted.as_ref().is_none_or(|all| all.contains(&chain));
+        let Some(amount) = rec.supplied_assets() else { return Ok(()) };
+        let on = |chain: u64| rec.own.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
         let counts = |chain: u64| (on(chain), true);
         let now: Instant = self.time.instant();
         let book = &self.loans.book;
-        let reserved = book.reserved(payer, key, &counts, &now).0;
+        let reserved = book.reserved_by_others(payer, key, &counts, &now).0;
         let mut places = book.principal(payer, &self.coins(), &self.loans.written_off);
         for chain in self.loans.facts.keys() {
             for (_, read) in self.loans.readings.exposures_since(*chain, payer, since) {
@@ -80,7 +80,7 @@ impl Auditor {
 
     /// Judges the supplies in the block for which the true positions are shown.
     pub(crate) fn on_deployed(&mut self, truth: &TruePositions) -> Result<(), Violation> {
-        self.loans.readings.truth(self.seq, truth);
+        self.loans.readings.add_truth(self.seq, truth);
         let owner = truth.owner.to_lowercase();
         let recs = self.loans.book.recs.iter().filter(|(_, rec)| rec.is_supply());
         for (key, rec) in recs {
@@ -108,7 +108,7 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let book = &self.loans.book;
         let since = rec.authorizations.iter().map(|auth| auth.seq).max().unwrap_or(rec.from);
-        let on = |chain: u64| rec.own.counted.as_ref().is_none_or(|all| all.contains(&chain));
+        let on = |chain: u64| rec.own.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
         let mut deployed = 0u128;
         for chain in self.loans.facts.keys().filter(|chain| on(**chain)) {
             let Some(truth) = self.loans.readings.truth_at(*chain, owner, self.seq) else {

@@ -6,9 +6,9 @@ use crate::loan_decode::{LoanCall, Market};
 use std::collections::BTreeSet;
 
 /// The rule that call data breaks, and a description of how.
-pub(super) type Broken = (&'static str, String);
+pub(super) type BrokenRule = (&'static str, String);
 
-fn broken<T>(what: impl Into<String>) -> Result<T, Broken> {
+fn broken_rule<T>(what: impl Into<String>) -> Result<T, BrokenRule> {
     Err(("call data", what.into()))
 }
 
@@ -37,9 +37,9 @@ impl Content<'_> {
     }
 
     /// Checks a step. A call that fits another loan breaks the rule "call data".
-    pub(super) fn check(&self, call: &LoanCall) -> Result<(), Broken> {
+    pub(super) fn check(&self, call: &LoanCall) -> Result<(), BrokenRule> {
         if self.tx.value != 0 {
-            return broken(format!("it attaches {} native coins", self.tx.value));
+            return broken_rule(format!("it attaches {} native coins", self.tx.value));
         }
         let supply = self.loan.action == LoanAction::Supply;
         match call {
@@ -53,7 +53,7 @@ impl Content<'_> {
             LoanCall::Mint { shares, receiver } if supply => {
                 self.check_target(VenueKind::Vault)?;
                 if *shares == 0 {
-                    return broken("it mints no shares");
+                    return broken_rule("it mints no shares");
                 }
                 self.check_ends(&[receiver])
             }
@@ -61,7 +61,7 @@ impl Content<'_> {
                 self.check_market(market)?;
                 self.check_amount((*assets, *shares))?;
                 if *data != 0 {
-                    return broken("it carries data for a callback");
+                    return broken_rule("it carries data for a callback");
                 }
                 self.check_ends(&[owner])
             }
@@ -80,11 +80,11 @@ impl Content<'_> {
                 self.check_amount((*assets, *shares))?;
                 self.check_ends(&[receiver, owner])
             }
-            _ => broken("it moves money in the other direction"),
+            _ => broken_rule("it moves money in the other direction"),
         }
     }
 
-    fn check_allowance(&self, spender: &str, amount: u128) -> Result<(), Broken> {
+    fn check_allowance(&self, spender: &str, amount: u128) -> Result<(), BrokenRule> {
         let exact = self.loan.action == LoanAction::Supply
             && self.loan.amount == LoanAmount::Assets(amount)
             && self.tx.to.to_lowercase() == self.coin
@@ -100,28 +100,28 @@ impl Content<'_> {
         Err(("allowance", what))
     }
 
-    fn check_target(&self, kind: VenueKind) -> Result<(), Broken> {
+    fn check_target(&self, kind: VenueKind) -> Result<(), BrokenRule> {
         if self.loan.kind != kind || self.tx.to.to_lowercase() != self.loan.venue {
-            return broken(format!("it calls {}, which is not the venue", self.tx.to));
+            return broken_rule(format!("it calls {}, which is not the venue", self.tx.to));
         }
         Ok(())
     }
 
-    fn check_market(&self, market: &Market) -> Result<(), Broken> {
+    fn check_market(&self, market: &Market) -> Result<(), BrokenRule> {
         let right = self.loan.kind == VenueKind::Market
             && self.tx.to.to_lowercase() == self.fact.singleton
             && market.id == self.loan.venue;
         if !right {
-            return broken(format!("it calls the market {} at {}", market.id, self.tx.to));
+            return broken_rule(format!("it calls the market {} at {}", market.id, self.tx.to));
         }
         if market.loan_token != self.coin {
-            return broken("the market lends another token");
+            return broken_rule("the market lends another token");
         }
         Ok(())
     }
 
     /// Checks amounts of (assets, shares), one of which is zero. A full exit names all shares.
-    fn check_amount(&self, moved: (u128, u128)) -> Result<(), Broken> {
+    fn check_amount(&self, moved: (u128, u128)) -> Result<(), BrokenRule> {
         let right = match self.loan.amount {
             LoanAmount::Assets(assets) => moved == (assets, 0),
             LoanAmount::Shares(shares) => moved == (0, shares),
@@ -140,14 +140,14 @@ impl Content<'_> {
         if right {
             Ok(())
         } else {
-            broken(format!("it moves {} assets and {} shares", moved.0, moved.1))
+            broken_rule(format!("it moves {} assets and {} shares", moved.0, moved.1))
         }
     }
 
     /// Checks that every owner and receiver is the paying address.
-    fn check_ends(&self, ends: &[&Address]) -> Result<(), Broken> {
+    fn check_ends(&self, ends: &[&Address]) -> Result<(), BrokenRule> {
         match ends.iter().find(|end| !self.own(end)) {
-            Some(other) => broken(format!("it names {other}, which is not the paying address")),
+            Some(other) => broken_rule(format!("it names {other}, which is not the paying address")),
             None => Ok(()),
         }
     }

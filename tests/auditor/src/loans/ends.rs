@@ -1,7 +1,7 @@
 //! The reported end of a loan: it needs evidence on the chain, and the reported amount must have moved.
 
 use super::LoanRecord;
-use super::amounts::moved;
+use super::amounts::moved_coins;
 use crate::lending::{Loan, LoanState};
 use crate::plans::slots::Kind;
 use crate::plans::{PlanState, Status};

@@ -4,7 +4,7 @@ use super::judge::Case;
 use crate::wide;
 use std::collections::BTreeSet;
 
-const WHOLE: u128 = 10_000;
+const WHOLE_BPS: u128 = 10_000;
 
 /// The deployed and reserved stablecoins, without the loan that is judged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,15 +12,15 @@ pub(super) struct Exposure {
     pub(super) least: u128,
     pub(super) most: u128,
     /// The reason why the exposure is surely unknown, if it is.
-    pub(super) unread: Option<&'static str>,
+    pub(super) unreadable_reason: Option<&'static str>,
     pub(super) may_be_unread: bool,
 }
 
 impl Case<'_> {
     /// Returns whether a network counts toward the ceiling: (surely, possibly).
-    pub(super) fn counts(&self, chain: u64) -> (bool, bool) {
+    pub(super) fn network_counts(&self, chain: u64) -> (bool, bool) {
         let there = self.facts.contains_key(&chain);
-        let on = self.config.networks.get(&chain).is_some_and(|network| network.on);
+        let on = self.config.networks.get(&chain).is_some_and(|network| network.is_enabled);
         let allowed = self.policy.networks.as_ref().is_none_or(|all| all.contains(&chain));
         (there && allowed && on, there && allowed)
     }
@@ -35,7 +35,7 @@ impl Case<'_> {
             return Exposure { may_be_unread: true, most: u128::MAX, ..all };
         };
         for chain in self.facts.keys() {
-            if self.counts(*chain).1 {
+            if self.network_counts(*chain).1 {
                 self.add_network(*chain, payer, &mut all);
             }
         }
@@ -43,7 +43,7 @@ impl Case<'_> {
     }
 
     fn add_network(&self, chain: u64, payer: &str, all: &mut Exposure) {
-        let sure = self.counts(chain).0;
+        let sure = self.network_counts(chain).0;
         let reads: Vec<_> = self.readings.exposures_since(chain, payer, self.from).collect();
         let listed: Vec<_> =
             reads.iter().flat_map(|(_, read)| read.positions.iter().flatten()).collect();
@@ -52,7 +52,7 @@ impl Case<'_> {
             || reads.iter().any(|(_, read)| read.positions.is_none())
             || listed.iter().any(|position| position.value.is_none());
         if sure && !read {
-            all.unread = Some("no node answered about the positions on a network that counts");
+            all.unreadable_reason = Some("no node answered about the positions on a network that counts");
         }
         let truth = self.readings.truth_at(chain, payer, self.from);
         let truths = || truth.iter().flat_map(|truth| truth.positions.iter());
@@ -64,7 +64,7 @@ impl Case<'_> {
             let mine = || listed.iter().filter(|one| one.venue == venue);
             let values = || mine().filter_map(|one| one.value);
             if sure && mine().next().is_some() && values().next().is_none() {
-                all.unread = Some("no node answered about a position");
+                all.unreadable_reason = Some("no node answered about a position");
             }
             // A position that the chain shows counts, even if the wallet did not read it.
             let unlisted = read && mine().next().is_none();
@@ -85,8 +85,8 @@ impl Case<'_> {
     pub(super) fn ceiling(&self, exposure: &Exposure) -> (u128, u128) {
         let total = u128::from(self.lending.max_total);
         let Some(bps) = self.lending.max_percent_bps else { return (total, total) };
-        let liquid = self.liquid();
-        let part = |sum: u128| wide::floor(sum, u128::from(bps), WHOLE);
+        let liquid = self.liquid_coins();
+        let part = |sum: u128| wide::floor(sum, u128::from(bps), WHOLE_BPS);
         let (least, most) = match liquid {
             Some((least, most)) => {
                 let deployed = exposure.least.saturating_sub(self.snapshot.reserved.0);
@@ -98,10 +98,10 @@ impl Case<'_> {
     }
 
     /// Returns the address's stablecoins on the networks that count: (least, most); `None` if no balance was read.
-    fn liquid(&self) -> Option<(u128, u128)> {
+    fn liquid_coins(&self) -> Option<(u128, u128)> {
         let payer = self.snapshot.payer.as_ref()?;
         let mut sum = None;
-        for (chain, network) in self.config.networks.iter().filter(|(c, _)| self.counts(**c).1) {
+        for (chain, network) in self.config.networks.iter().filter(|(c, _)| self.network_counts(**c).1) {
             let read = self.market.balance(*chain, payer, &network.stablecoin, self.from);
             let Some((least, most)) = read else { continue };
             let (a, b) = sum.unwrap_or((0u128, 0u128));

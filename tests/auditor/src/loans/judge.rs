@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The least number of virtual shares that a venue must have.
 const MIN_VIRTUAL_SHARES: u128 = 1_000_000;
 /// A supply without an approval needs free liquidity of this many times its amount.
-const LIQUIDITY: u128 = 10;
+const LIQUIDITY_FACTOR: u128 = 10;
 
 /// One state in which a loan may have been judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,17 +31,17 @@ pub(crate) struct Snapshot {
     /// The number of the agent's operations today: (least, most).
     pub(crate) operations: (usize, usize),
     /// Whether the address surely never supplied to the venue.
-    pub(crate) first: bool,
+    pub(crate) is_first_supply: bool,
     /// The observation at which the operator last approved a supply to the venue; 0 if there is none.
-    pub(crate) approved: u64,
+    pub(crate) last_approval: u64,
     /// Whether a limit on held requests may be a reason to refuse the loan.
-    pub(crate) crowded: bool,
+    pub(crate) may_be_crowded: bool,
     /// Whether the wallet doubts its journal.
-    pub(crate) doubted: bool,
+    pub(crate) is_journal_doubted: bool,
     /// The most that may be left of the unattended day, in micro-dollars; `None` if that is not limited.
     pub(crate) unattended_left: Option<u64>,
     /// Whether the wall clock is surely far behind the chain.
-    pub(crate) clock_off: bool,
+    pub(crate) is_clock_behind: bool,
     /// The newest block time that the wallet knew, in Unix seconds.
     pub(crate) newest_s: u64,
 }
@@ -84,7 +84,7 @@ impl Case<'_> {
         }
     }
 
-    fn supplied(&self) -> Option<u128> {
+    fn supplied_assets(&self) -> Option<u128> {
         match (self.loan.action, self.loan.amount) {
             (LoanAction::Supply, LoanAmount::Assets(assets)) => Some(assets),
             _ => None,
@@ -99,13 +99,13 @@ impl Case<'_> {
     }
 
     /// Returns the reason why lending is not possible at all.
-    fn off(&self) -> Option<Reason> {
+    fn disabled_reason(&self) -> Option<Reason> {
         let chain = self.loan.chain;
         let what = if !self.lending.enabled {
             "lending is disabled"
         } else if !self.facts.contains_key(&chain) {
             "the network has no lending"
-        } else if !self.counts(chain).0 {
+        } else if !self.network_counts(chain).0 {
             "the network is off or not allowed"
         } else {
             return None;
@@ -114,7 +114,7 @@ impl Case<'_> {
     }
 
     fn must_refuse(&self, exposure: &Exposure) -> Option<Reason> {
-        if let Some(off) = self.off() {
+        if let Some(off) = self.disabled_reason() {
             return Some(off);
         }
         if self.loan.deadline_s.is_some_and(|at| self.has_passed(at)) {
@@ -127,7 +127,7 @@ impl Case<'_> {
         if self.loan.action == LoanAction::Withdraw {
             return None;
         }
-        let Some(amount) = self.supplied() else {
+        let Some(amount) = self.supplied_assets() else {
             return Some(("refusals", "a supply has an amount of assets"));
         };
         let ops = usize::try_from(self.lending.ops_per_day).unwrap_or(usize::MAX);
@@ -135,12 +135,12 @@ impl Case<'_> {
             Some(("per deposit", "the amount is above the maximum of one deposit"))
         } else if self.snapshot.operations.0 >= ops {
             Some(("operations", "the operations of the day are used up"))
-        } else if let Some(what) = exposure.unread {
+        } else if let Some(what) = exposure.unreadable_reason {
             Some(("exposure unread", what))
         } else if exposure.least.saturating_add(amount) > self.ceiling(exposure).1 {
             Some(("exposure", "it would exceed the ceiling of everything deployed"))
         } else {
-            self.bad_venue().or_else(|| self.bad_price())
+            self.bad_venue_reason().or_else(|| self.bad_price_reason())
         }
     }
 
@@ -154,10 +154,10 @@ impl Case<'_> {
     }
 
     /// Returns the reason why no reading of the venue allows a supply.
-    fn bad_venue(&self) -> Option<Reason> {
+    fn bad_venue_reason(&self) -> Option<Reason> {
         let mut why = Some(("trust", "the venue was not read"));
         for (_, facts) in self.venue_reads() {
-            match facts.map(|facts| self.refused_venue(facts)) {
+            match facts.map(|facts| self.venue_refusal(facts)) {
                 Some(None) => return None,
                 Some(bad) => why = bad,
                 None => {}
@@ -170,7 +170,7 @@ impl Case<'_> {
         self.readings.venue_since(self.loan.chain, &self.loan.venue, self.from)
     }
 
-    fn refused_venue(&self, facts: &VenueFacts) -> Option<Reason> {
+    fn venue_refusal(&self, facts: &VenueFacts) -> Option<Reason> {
         let Some(trust) = self.trust() else {
             return Some(("trust", "the network has no lending"));
         };
@@ -189,8 +189,8 @@ impl Case<'_> {
     }
 
     /// Returns the reason why, by every rehearsal, the shares of a supply would be worth too little.
-    fn bad_price(&self) -> Option<Reason> {
-        let amount = self.supplied()?;
+    fn bad_price_reason(&self) -> Option<Reason> {
+        let amount = self.supplied_assets()?;
         let all = self.readings.rehearsals_of(self.loan, self.payers, self.from);
         let mut proved = all.filter(|one| one.outcome == Rehearsal::Proved).peekable();
         proved.peek()?;
@@ -201,23 +201,23 @@ impl Case<'_> {
 
     /// Returns the reason why the operator must approve the loan.
     fn must_hold(&self) -> Option<Reason> {
-        if self.snapshot.doubted {
+        if self.snapshot.is_journal_doubted {
             return Some(("must ask", "the journal is not trusted"));
         }
-        if self.snapshot.clock_off {
+        if self.snapshot.is_clock_behind {
             return Some(("must ask", "the clock is far behind the chain's"));
         }
-        let value = self.supplied().or_else(|| self.withdrawn());
+        let value = self.supplied_assets().or_else(|| self.withdrawal_min());
         if value.is_some_and(|value| value >= u128::from(self.lending.auto_below)) {
             return Some(("I-j", "the value is not below the automatic limit"));
         }
         let left = self.snapshot.unattended_left;
-        let counted = self.supplied().unwrap_or(0);
+        let counted = self.supplied_assets().unwrap_or(0);
         if counted > 0 && left.is_some_and(|left| counted > u128::from(left)) {
             return Some(("unattended", "the unattended day is used up"));
         }
         if self.loan.action == LoanAction::Supply {
-            if let Some(why) = self.risky_supply() {
+            if let Some(why) = self.risky_supply_reason() {
                 return Some(why);
             }
         } else {
@@ -232,7 +232,7 @@ impl Case<'_> {
     }
 
     /// Returns the least value of a withdrawal by any reading.
-    fn withdrawn(&self) -> Option<u128> {
+    fn withdrawal_min(&self) -> Option<u128> {
         if let LoanAmount::Assets(assets) = self.loan.amount {
             return Some(assets);
         }
@@ -245,11 +245,11 @@ impl Case<'_> {
         rehearsed.chain(read.filter(|_| whole).filter_map(|(_, one)| one.value)).min()
     }
 
-    fn risky_supply(&self) -> Option<Reason> {
+    fn risky_supply_reason(&self) -> Option<Reason> {
         let mut why = None;
         for (_, facts) in self.venue_reads() {
             let Some(facts) = facts else { continue };
-            match self.risky_venue(facts) {
+            match self.risky_venue_reason(facts) {
                 None => return self.underfunded_reason(),
                 bad => why = bad,
             }
@@ -257,16 +257,16 @@ impl Case<'_> {
         why.or_else(|| self.underfunded_reason())
     }
 
-    fn risky_venue(&self, facts: &VenueFacts) -> Option<Reason> {
+    fn risky_venue_reason(&self, facts: &VenueFacts) -> Option<Reason> {
         let curated = self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok());
         let place = (self.loan.chain, self.loan.venue.as_str());
-        let highest = self.readings.highest_price(place, self.snapshot.approved, self.from);
-        let amount = self.supplied().unwrap_or(0);
-        if !curated && self.snapshot.first {
+        let highest = self.readings.highest_price(place, self.snapshot.last_approval, self.from);
+        let amount = self.supplied_assets().unwrap_or(0);
+        if !curated && self.snapshot.is_first_supply {
             Some(("must ask", "it is the first supply to a venue that is not curated"))
         } else if highest.is_some() && facts.share_price < highest {
             Some(("must ask", "the share price is below the highest recorded"))
-        } else if facts.free_liquidity < amount.saturating_mul(LIQUIDITY) {
+        } else if facts.free_liquidity < amount.saturating_mul(LIQUIDITY_FACTOR) {
             Some(("must ask", "the free liquidity is less than ten times the deposit"))
         } else {
             None
@@ -291,14 +291,14 @@ impl Case<'_> {
                 codes.insert(code);
             }
         };
-        may("DEFI_DISABLED", self.off().is_some());
-        may("TOO_MANY_PENDING", self.snapshot.crowded);
+        may("DEFI_DISABLED", self.disabled_reason().is_some());
+        may("TOO_MANY_PENDING", self.snapshot.may_be_crowded);
         // The wallet always permits a withdrawal from a venue that holds our money.
         let place = (self.loan.chain, self.loan.venue.clone());
         let stuck = self.snapshot.principal.get(&place).is_some_and(|(least, _)| *least > 0);
         let withdrawal = self.loan.action == LoanAction::Withdraw;
         may("VENUE_NOT_PERMITTED", withdrawal && !stuck);
-        let Some(amount) = self.supplied() else { return codes };
+        let Some(amount) = self.supplied_assets() else { return codes };
         let ops = usize::try_from(self.lending.ops_per_day).unwrap_or(usize::MAX);
         may("PER_DEPOSIT_EXCEEDED", amount > u128::from(self.lending.max_deposit));
         may("DAILY_OPS_EXCEEDED", self.snapshot.operations.1 >= ops);
@@ -310,7 +310,7 @@ impl Case<'_> {
         let unread = reads.peek().is_none();
         let usable = |facts: &VenueFacts| {
             let trusted = self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok());
-            trusted && self.refused_venue(facts).is_none()
+            trusted && self.venue_refusal(facts).is_none()
         };
         may("VENUE_NOT_PERMITTED", unread || reads.any(|(_, f)| !f.is_some_and(usable)));
         codes

@@ -33,7 +33,7 @@ impl Auditor {
         let by_date = mine().filter(|(_, _, at)| date(at.wall_ms) == today).count();
         let sent_since = |seq: u64| mine().filter(|(_, at, _)| *at > seq).count();
         let by_period = periods.iter().map(|p| sent_since(p.latest)).min();
-        let began = periods.iter().map(|p| p.period.since).min().unwrap_or(0);
+        let began = periods.iter().map(|p| p.period.since_event).min().unwrap_or(0);
         // An operation may count on the day on which its transaction became final.
         let recent = |key: u64, rec: &LoanRecord| {
             let signed = book.main_of(key).map_or(0, |(_, slot)| slot.signed);

@@ -1,7 +1,7 @@
 //! The parts of a plan in which loans differ from trades.
 
 use super::judge::Snapshot;
-use super::{LoanOwn, LoanRecord, Reason};
+use super::{LoanExtra, LoanRecord, Reason};
 use crate::basics::Id;
 use crate::expect::OpenCall;
 use crate::lending::{Loan, LoanAnswer, LoanAsk, LoanState};
@@ -28,7 +28,7 @@ impl Plan for Loan {
     type Answer = LoanAnswer;
     type Snapshot = Snapshot;
     type Reason = Reason;
-    type Own = LoanOwn;
+    type Own = LoanExtra;
     type Other = Trade;
 
     const MAIN: Kind = Kind::Loan;

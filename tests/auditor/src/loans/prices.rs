@@ -50,7 +50,7 @@ impl Auditor {
 
     /// Returns whether every reading of the venue since the loan's call shows a trusted venue.
     fn was_trusted(&self, config: &Config, rec: &LoanRecord) -> bool {
-        let (chain, venue) = rec.place();
+        let (chain, venue) = rec.network_and_venue();
         let (fact, network) = (self.loans.facts.get(&chain), config.networks.get(&chain));
         let Some((fact, network)) = fact.zip(network) else { return false };
         let (readings, coin, from) = (&self.loans.readings, network.stablecoin.as_str(), rec.from);

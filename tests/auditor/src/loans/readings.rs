@@ -29,12 +29,12 @@ struct RecordedPrice {
     until: u64,
 }
 
-fn later<T>(all: &[(u64, T)], from: u64) -> &[(u64, T)] {
+fn since<T>(all: &[(u64, T)], from: u64) -> &[(u64, T)] {
     all.get(all.partition_point(|(seq, _)| *seq < from)..).unwrap_or_default()
 }
 
 impl Readings {
-    pub(crate) fn venue(&mut self, seq: u64, read: &VenueReading) {
+    pub(crate) fn add_venue(&mut self, seq: u64, read: &VenueReading) {
         let mut read = read.clone();
         read.venue = read.venue.to_lowercase();
         if let Some(facts) = &mut read.facts {
@@ -47,7 +47,7 @@ impl Readings {
         self.venues.push((seq, read));
     }
 
-    pub(crate) fn exposure(&mut self, seq: u64, read: &ExposureReading) {
+    pub(crate) fn add_exposure(&mut self, seq: u64, read: &ExposureReading) {
         let mut read = read.clone();
         read.owner = read.owner.to_lowercase();
         for position in read.positions.iter_mut().flatten() {
@@ -56,19 +56,19 @@ impl Readings {
         self.exposures.push((seq, read));
     }
 
-    pub(crate) fn rehearsed(&mut self, seq: u64, one: &LoanRehearsed) {
+    pub(crate) fn add_rehearsal(&mut self, seq: u64, one: &LoanRehearsed) {
         let (from, venue) = (one.from.to_lowercase(), one.venue.to_lowercase());
         self.rehearsals.push((seq, LoanRehearsed { from, venue, ..one.clone() }));
     }
 
-    pub(crate) fn truth(&mut self, seq: u64, truth: &TruePositions) {
+    pub(crate) fn add_truth(&mut self, seq: u64, truth: &TruePositions) {
         let mut truth = truth.clone();
         truth.owner = truth.owner.to_lowercase();
         truth.positions.iter_mut().for_each(|(venue, _, _)| *venue = venue.to_lowercase());
         self.truths.push((seq, truth));
     }
 
-    pub(crate) fn started(&mut self, seq: u64) {
+    pub(crate) fn note_start(&mut self, seq: u64) {
         self.started = seq;
     }
 
@@ -80,7 +80,7 @@ impl Readings {
         from: u64,
     ) -> impl Iterator<Item = (u64, Option<&VenueFacts>)> {
         let fits = move |r: &VenueReading| r.chain == chain && r.venue == venue;
-        let all = later(&self.venues, from).iter().filter(move |(_, r)| fits(r));
+        let all = since(&self.venues, from).iter().filter(move |(_, r)| fits(r));
         all.map(|(seq, r)| (*seq, r.facts.as_ref()))
     }
 
@@ -107,7 +107,7 @@ impl Readings {
     ) -> impl Iterator<Item = (u64, u64)> {
         let fits =
             move |r: &VenueReading| r.chain == chain && r.venue == venue && r.facts.is_some();
-        let all = later(&self.venues, from).iter().filter(move |(_, r)| fits(r));
+        let all = since(&self.venues, from).iter().filter(move |(_, r)| fits(r));
         all.map(|(seq, r)| (*seq, r.block))
     }
 
@@ -134,7 +134,7 @@ impl Readings {
         from: u64,
     ) -> impl Iterator<Item = (u64, &ExposureReading)> {
         let fits = move |r: &ExposureReading| r.chain == chain && r.owner == owner;
-        let all = later(&self.exposures, from).iter();
+        let all = since(&self.exposures, from).iter();
         all.filter(move |(_, r)| fits(r)).map(|(seq, r)| (*seq, r))
     }
 
@@ -161,7 +161,7 @@ impl Readings {
                 == (loan.chain, &loan.venue, loan.action, loan.amount)
                 && (payers.is_empty() || payers.contains(&r.from))
         };
-        later(&self.rehearsals, from).iter().map(|(_, r)| r).filter(move |r| fits(r))
+        since(&self.rehearsals, from).iter().map(|(_, r)| r).filter(move |r| fits(r))
     }
 
     /// Returns the latest true positions of an address on a network that were shown up to an observation.
@@ -178,7 +178,7 @@ impl Readings {
         owner: &str,
         from: u64,
     ) -> impl Iterator<Item = &TruePositions> {
-        let all = later(&self.truths, from).iter().map(|(_, truth)| truth);
+        let all = since(&self.truths, from).iter().map(|(_, truth)| truth);
         all.filter(move |truth| truth.chain == chain && truth.owner == owner)
     }
 }

@@ -40,7 +40,7 @@ impl Auditor {
                     let what = format!("{} signed a transaction of {}", s.signer, tx.from);
                     return Err(violation("call data", what));
                 }
-                if !self.loan_signed(tx, s.request.as_ref())? {
+                if !self.is_loan_signature(tx, s.request.as_ref())? {
                     return Ok(false);
                 }
             }
@@ -87,7 +87,7 @@ impl Auditor {
     /// Judges a signed transaction. Returns whether it belongs to a loan.
     ///
     /// It may belong to a trade that uses the nonce of an unused loan step.
-    fn loan_signed(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<bool, Violation> {
+    fn is_loan_signature(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<bool, Violation> {
         let at = slot_key(tx);
         let traded =
             self.trades.book.slots.get(&at).is_some_and(|slot| !slot.is_unsent() && !slot.taken);
@@ -138,7 +138,7 @@ impl Auditor {
             return Err(self.step_violation(named, "call data", what));
         };
         if let LoanCall::Approve { spender, amount: 0 } = &call {
-            let rec = self.revoked_loan(tx, spender, named);
+            let rec = self.loan_of_revocation(tx, spender, named);
             return Ok(Judged::in_time(rec, Kind::Revoke));
         }
         let step = self.attribute_loan(tx, call, named, request)?;
@@ -173,7 +173,7 @@ impl Auditor {
     }
 
     /// Returns the loan whose allowance is revoked: the one named by the signature, or else the newest that fits.
-    fn revoked_loan(&self, tx: &Transaction, spender: &str, named: Option<u64>) -> Option<u64> {
+    fn loan_of_revocation(&self, tx: &Transaction, spender: &str, named: Option<u64>) -> Option<u64> {
         let from = tx.from.to_lowercase();
         let prefix = format!("095ea7b3{:0>64}", spender.trim_start_matches("0x"));
         let approved = |key: u64| {

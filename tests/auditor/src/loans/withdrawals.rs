@@ -13,7 +13,7 @@ impl Auditor {
     }
 
     /// Removes a booked loss if the order to book it was refused.
-    pub(crate) fn write_off_ended(&mut self, ticket: Ticket, order: &Order, end: &End) {
+    pub(crate) fn end_write_off(&mut self, ticket: Ticket, order: &Order, end: &End) {
         if matches!(order, Order::WriteOff(_)) && matches!(end, End::Refused { .. }) {
             self.loans.written_off.retain(|(of, _, _, _)| *of != ticket);
         }
@@ -42,7 +42,7 @@ impl Auditor {
     }
 
     /// Checks how the order for an operator's withdrawal ended.
-    pub(crate) fn withdrawal_ordered(
+    pub(crate) fn check_withdrawal_end(
         &mut self,
         ticket: Ticket,
         order: &Order,

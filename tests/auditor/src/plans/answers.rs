@@ -204,7 +204,7 @@ impl Auditor {
         };
         let Some(key) = known else { return self.claim_poll::<P>(open, id, state) };
         if let Some(rec) = P::book_mut(self).recs.get_mut(&key) {
-            rec.last_poll = (state.phase() < 2).then_some(open.arrived);
+            rec.last_poll = (state.phase() < 2).then_some(open.arrived_at);
         }
         self.check_state::<P>(key, open, open.seq, state)
     }

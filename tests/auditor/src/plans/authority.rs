@@ -188,7 +188,7 @@ impl Auditor {
 /// Returns whether the policy and the networks of a configuration let an agent's plan be executed.
 fn may_still_act<P: Plan>(rec: &PlanRecord<P>, w: &PossibleConfig) -> bool {
     let chain = rec.terms.chain();
-    let on = w.config.networks.get(&chain).is_some_and(|network| network.on);
+    let on = w.config.networks.get(&chain).is_some_and(|network| network.is_enabled);
     on && w.config.policy_of(&rec.agent).is_some_and(|(_, p)| {
         let enabled = P::either(p.policy.trading.enabled, p.lending.enabled);
         enabled && p.policy.networks.as_ref().is_none_or(|all| all.contains(&chain))

@@ -72,7 +72,7 @@ impl Auditor {
                     Expect::Refuse { http, code, .. } => Some((*http, *code)),
                     _ => None,
                 }));
-            } else if let Err(code) = identity::gate(&w.config, &ask.agent) {
+            } else if let Err(code) = identity::check_may_spend(&w.config, &ask.agent) {
                 errors.push((403, code));
             } else {
                 allowed.push(w.config.clone());
@@ -117,7 +117,7 @@ impl Auditor {
     /// Returns whether a freeze or suspension surely stops the agent, whether the wallet is open or not.
     fn is_surely_stopped<P: Plan>(&self, rec: &PlanRecord<P>) -> bool {
         let stops = |config: &Config| {
-            config.frozen || config.agents.get(&rec.agent).is_none_or(|known| known.suspended)
+            config.is_frozen || config.agents.get(&rec.agent).is_none_or(|known| known.is_suspended)
         };
         !rec.by_operator() && self.possible_configs.iter().all(|w| stops(&w.config))
     }

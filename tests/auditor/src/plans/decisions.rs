@@ -47,7 +47,7 @@ impl Auditor {
             && !rec.authorizations.iter().any(|auth| auth.ticket == ticket)
         {
             // The id of the request was returned while the order was open.
-            rec.authorizations.push(Authorization::by_order(ticket, open.seq, open.arrived));
+            rec.authorizations.push(Authorization::by_order(ticket, open.seq, open.arrived_at));
         }
         match end {
             End::Decided { status } if approve => {
@@ -83,7 +83,7 @@ impl Auditor {
         if rec.phase_at(open.seq) > 0 || rec.denied() {
             return fail("approvals", "it was approved although it had been decided");
         }
-        if open.isolated && self.forbids(rec.actor()).is_some() {
+        if open.is_isolated && self.forbids(rec.actor()).is_some() {
             let what = "it was approved although nothing may be signed for the agent";
             return fail("approvals", what);
         }
@@ -138,7 +138,7 @@ impl Auditor {
         rec.denials.retain(|(of, _)| *of != ticket);
         let mut before = rec.clone();
         before.authorizations.retain(|auth| auth.ticket != ticket);
-        let held = before.surely_held(&now) && open.isolated;
+        let held = before.surely_held(&now) && open.is_isolated;
         let closed = !STILL_OPEN.contains(&code);
         rec.maybe_closed |= closed;
         // Keep the authorization unless the refusal changes nothing: until the refusal, the plan may have been

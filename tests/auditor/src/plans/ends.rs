@@ -15,9 +15,9 @@ const REVOKED_WITHIN_MS: i64 = 600_000;
 impl Auditor {
     /// Checks at the end of a run that every trade or loan has ended, and every allowance is as before its plan.
     pub(crate) fn check_plans_over<P: Plan>(&self) -> Result<(), Violation> {
-        let Some(calm) = self.calm else { return Ok(()) };
+        let Some(calm) = self.calm_since else { return Ok(()) };
         // While the wallet is locked, it answers that plans are executing.
-        let open = self.running && self.possible_configs.iter().all(|w| w.config.open);
+        let open = self.is_running && self.possible_configs.iter().all(|w| w.config.is_open);
         for (key, rec) in &P::book(self).recs {
             let polled = rec.last_poll.and_then(|at| calm.elapsed(&at).1);
             if open && polled.is_some_and(|ms| ms >= ENDS_WITHIN_MS) {

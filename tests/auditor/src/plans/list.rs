@@ -78,7 +78,7 @@ impl Auditor {
 
     fn check_listed<P: Plan>(&mut self, open: &OpenCall, listed: &Listed) -> Result<(), Violation> {
         let Some((key, rec)) = P::book(self).find(&listed.id) else { return Ok(()) };
-        if !open.isolated {
+        if !open.is_isolated {
             return Ok(());
         }
         if rec.phase_at(open.seq) > 0 {
@@ -94,7 +94,7 @@ impl Auditor {
         let here = |id: &Id| list.iter().any(|listed| listed.id == *id);
         for (key, rec) in &P::book(self).recs {
             let hidden = rec.id.as_ref().is_some_and(|id| !here(id));
-            if open.isolated && hidden && rec.surely_held(&now) {
+            if open.is_isolated && hidden && rec.surely_held(&now) {
                 let what = "it is held, but it is not listed";
                 return Err(self.plan_violation::<P>(*key, "I-p", what));
             }

@@ -66,7 +66,7 @@ impl Auditor {
     fn check_pending<P: Plan>(&self, key: u64, open: &OpenCall) -> Result<(), Violation> {
         let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
         let now = self.time.instant();
-        if open.isolated && rec.accepted && rec.until.is_some() && rec.expired(&now).0 {
+        if open.is_isolated && rec.accepted && rec.until.is_some() && rec.expired(&now).0 {
             let what = "it is pending after 15 minutes";
             return Err(self.plan_violation::<P>(key, "I-e", what));
         }

@@ -59,7 +59,7 @@ impl Auditor {
             let what = format!("it was refused for the daily volume, of which {used:?} is used");
             return Err(self.trade_violation(call.rec, "volume", &what));
         }
-        let decided = open.isolated && self.disk_failed.is_none() && !verdicts.is_empty();
+        let decided = open.is_isolated && self.disk_failed.is_none() && !verdicts.is_empty();
         if decided && verdicts.iter().all(|v| v.must_accept) {
             let what = format!("it was refused ({reason}) although nothing is a reason to");
             return Err(self.trade_violation(call.rec, "refusals", &what));

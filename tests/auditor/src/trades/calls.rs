@@ -21,7 +21,7 @@ impl Auditor {
             self.watch_open_trade(ticket);
         }
         self.watch_approvals();
-        self.trades.restarted &= self.possible_configs.iter().all(|w| !w.config.open);
+        self.trades.restarted &= self.possible_configs.iter().all(|w| !w.config.is_open);
         self.end_stopped_plans::<Trade>();
         self.book.held_trades = self.held_plans();
     }
@@ -91,7 +91,7 @@ impl Auditor {
         };
         for known in all.clone() {
             if known.period.is_due(&self.time.now)
-                && let Some(next) = known.period.renewed(&self.time.now, self.seq)
+                && let Some(next) = known.period.renew(&self.time.now, self.seq)
             {
                 Allowance::add(all, Allowance::new(next));
             }
@@ -109,7 +109,7 @@ impl Auditor {
         used.1 = self.trades.used(agent, except, &periods, &now).1;
         let newest_s = self.trades.market.newest_time_s(call.ask.terms.chain).unwrap_or(0);
         let (errors, allowed) = self.judge_caller(&call.ask);
-        let (crowded, doubted) = (self.crowded(agent, except, &now), self.doubted);
+        let (crowded, doubted) = (self.crowded(agent, except, &now), self.is_journal_doubted);
         let snapshots: Vec<Snapshot> = allowed
             .into_iter()
             .map(|config| {
@@ -144,7 +144,7 @@ impl Auditor {
             let Some(rec) = self.trades.book.recs.get(&key) else { continue };
             let periods = self.trade_periods(&rec.agent);
             let used = self.trades.used(&rec.agent, key, &periods, &now);
-            let (crowded, doubted) = (false, self.doubted);
+            let (crowded, doubted) = (false, self.is_journal_doubted);
             let newest_s = self.trades.market.newest_time_s(rec.terms.chain).unwrap_or(0);
             let configs = self.possible_configs.iter().map(|w| w.config.clone());
             let snapshots: Vec<Snapshot> = configs

@@ -72,14 +72,14 @@ impl Content<'_> {
     /// Checks the router, tokens, amount, pool and attached coins of a swap.
     fn check_terms(&self, swap: &SwapCall) -> Result<(), Broken> {
         let (trade, tx, ex) = (self.trade, self.tx, self.exchange);
-        let router = if swap.universal { &ex.universal_router } else { &ex.v3_router };
+        let router = if swap.is_universal_router { &ex.universal_router } else { &ex.v3_router };
         if tx.to.to_lowercase() != *router {
             return broken(format!("it calls {}, which is not the router {router}", tx.to));
         }
-        if swap.swaps != 1 {
-            return broken(format!("it holds {} swaps", swap.swaps));
+        if swap.swap_count != 1 {
+            return broken(format!("it holds {} swaps", swap.swap_count));
         }
-        let v4 = swap.v4;
+        let v4 = swap.is_v4;
         let same = |a: &str, b: &str| same_token(a, b, v4, &ex.wrapped);
         let out = swap.hops.last().map(|hop| hop.token_out.as_str()).unwrap_or_default();
         if !same(&swap.token_in, &trade.token_in) || !same(out, &trade.token_out) {
@@ -106,7 +106,7 @@ impl Content<'_> {
     /// Checks from where a swap takes the money, and to where it sends the output.
     fn check_ways(&self, swap: &SwapCall) -> Result<(), Broken> {
         let trade = self.trade;
-        let native_out = trade.token_out == NATIVE && !swap.v4;
+        let native_out = trade.token_out == NATIVE && !swap.is_v4;
         let to_router = matches!(swap.recipient, Some(Recipient::Router))
             || matches!(&swap.recipient, Some(Recipient::Address(a)) if *a == self.tx.to.to_lowercase());
         let to_owner = swap.recipient.as_ref().is_some_and(|to| self.own(to));
@@ -126,12 +126,12 @@ impl Content<'_> {
         if !wraps {
             return broken("it wraps other coins");
         }
-        if swap.v4 {
-            if swap.settles != [(trade.token_in.clone(), trade.amount_in)] {
-                return broken(format!("it pays in {:?}", swap.settles));
+        if swap.is_v4 {
+            if swap.max_inputs != [(trade.token_in.clone(), trade.amount_in)] {
+                return broken(format!("it pays in {:?}", swap.max_inputs));
             }
-            if swap.takes != [trade.token_out.clone()] {
-                return broken(format!("it takes {:?}", swap.takes));
+            if swap.taken_tokens != [trade.token_out.clone()] {
+                return broken(format!("it takes {:?}", swap.taken_tokens));
             }
             let swept = swap.sweeps.iter().any(|(token, _)| token == NATIVE);
             if trade.token_in == NATIVE && !swept {

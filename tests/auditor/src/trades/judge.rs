@@ -146,7 +146,7 @@ impl Case<'_> {
     fn must_refuse(&self, known: crate::market::Value) -> Option<&'static str> {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let Some(ex) = self.exchange else { return Some("the network has no exchange") };
-        let off = !self.config.networks.get(&trade.chain).is_some_and(|n| n.on);
+        let off = !self.config.networks.get(&trade.chain).is_some_and(|n| n.is_enabled);
         let elsewhere = self.policy.networks.as_ref().is_some_and(|n| !n.contains(&trade.chain));
         let late = trade.deadline_s.is_some_and(|at| self.has_passed(at, ex));
         if !trading.enabled {
@@ -226,7 +226,7 @@ impl Case<'_> {
         {
             return Some(why);
         }
-        let proved = self.market.proved(trade, self.payers, &ex.wrapped, self.from);
+        let proved = self.market.is_proved(trade, self.payers, &ex.wrapped, self.from);
         (!proved).then_some("no rehearsal proved the effects")
     }
 
@@ -309,8 +309,8 @@ impl Case<'_> {
         let quoted =
             quotes.peek().is_some() && quotes.all(|(_, q)| q.amount_out.is_some_and(|out| out > 0));
         // A trade that no node can rehearse waits for the operator.
-        let rehearsed = self.market.proved(trade, self.payers, &ex.wrapped, self.from)
-            || self.market.unrehearsed(trade, self.payers, &ex.wrapped, self.from);
+        let rehearsed = self.market.is_proved(trade, self.payers, &ex.wrapped, self.from)
+            || self.market.is_unrehearsed(trade, self.payers, &ex.wrapped, self.from);
         let failed = self.market.failed_read(trade.chain, self.from);
         self.payers.len() == 1
             && !self.crowded

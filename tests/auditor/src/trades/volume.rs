@@ -22,14 +22,14 @@ pub(crate) struct Allowance {
 
 impl Allowance {
     pub(crate) fn new(period: AllowancePeriod) -> Self {
-        let latest = period.since;
+        let latest = period.since_event;
         Self { period, latest }
     }
 
     /// Adds a daily volume, or merges it with one that differs only in the instant of its renewal.
     pub(crate) fn add(all: &mut Vec<Self>, one: Self) {
         for known in all.iter_mut() {
-            if known.period.absorb(&one.period, 0) {
+            if known.period.merge_if_close(&one.period, 0) {
                 known.latest = known.latest.max(one.latest);
                 return;
             }
@@ -53,7 +53,7 @@ impl TradeRecord {
 impl Trades {
     /// Notes a reading of the native coin's price.
     pub(crate) fn price_read(&mut self, seq: u64, now: Instant, price: &PriceRead) {
-        self.market.priced(seq, now, price);
+        self.market.add_price(seq, now, price);
         let (PriceRead::Api { micros } | PriceRead::Feed { micros, .. }) = *price;
         if let Some(micros) = micros {
             let (least, most) = self.prices.unwrap_or((micros, micros));
@@ -107,7 +107,7 @@ impl Trades {
                 let ended = rec.history.iter().find(|(_, phase)| *phase == 2);
                 let ended = ended.map_or(u64::MAX, |(seq, _)| *seq);
                 let sure = signed.is_some_and(|seq| seq > p.latest);
-                let may = ended > p.period.since;
+                let may = ended > p.period.since_event;
                 return (if sure { least } else { 0 }, if may { most } else { 0 });
             }
             _ => {}

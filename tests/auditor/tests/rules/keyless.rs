@@ -11,7 +11,7 @@ const MINUTES: i64 = 60_000;
 const AGAIN: &str = "same ask, same answer";
 
 fn keyless(trader: &mut Trader, trade: &Trade) -> TradeAsk {
-    TradeAsk { agent: "BBB111".into(), proof: Proof::Bearer { right: true }, ..trader.ask(trade) }
+    TradeAsk { agent: "BBB111".into(), proof: Proof::Bearer { is_valid: true }, ..trader.ask(trade) }
 }
 
 /// Makes a call without an idempotency key and shows a good market. The call stays open.

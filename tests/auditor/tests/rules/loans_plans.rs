@@ -236,7 +236,7 @@ fn starts_trade(lender: &mut Lender) {
     let signature = format!("SIG:{timestamp_s}:trade");
     let ask = TradeAsk {
         agent: agent(),
-        proof: Proof::Hmac { timestamp_s, signature, right: true },
+        proof: Proof::Hmac { timestamp_s, signature, is_valid: true },
         content: "trade".into(),
         idempotency_key: None,
         trade: trade.clone(),

@@ -78,7 +78,7 @@ fn new_venue_is_trusted_exactly_as_the_operator_confirmed_it() {
     let confirmed = |curator: &str, owner: &str| {
         let (chain, venue) = (BASE, VAULT.into());
         let (curator, owner) = (curator.into(), owner.into());
-        Order::TrustVenue(Box::new(VenueConfirmed { chain, venue, curator, owner }))
+        Order::TrustVenue(Box::new(VenueConfirmation { chain, venue, curator, owner }))
     };
     let new = || {
         let owner = STRANGER.into();

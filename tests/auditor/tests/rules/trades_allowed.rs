@@ -221,7 +221,7 @@ fn bearer_repeat_of_a_failed_trade_is_a_new_ask_or_the_earlier_answer() {
         let mut trader = Trader::new(limits());
         let ask = TradeAsk {
             agent: "BBB111".into(),
-            proof: Proof::Bearer { right: true },
+            proof: Proof::Bearer { is_valid: true },
             idempotency_key: Some("key".into()),
             ..trader.ask(&buy(150))
         };

@@ -359,7 +359,7 @@ fn auditor_rejects_a_second_swap_for_one_trade() {
 fn auditor_rejects_a_second_trade_for_a_repeated_call() {
     let keyed = |ask: TradeAsk| TradeAsk {
         agent: "BBB111".into(),
-        proof: Proof::Bearer { right: true },
+        proof: Proof::Bearer { is_valid: true },
         idempotency_key: Some("key".into()),
         ..ask
     };
@@ -386,7 +386,7 @@ fn auditor_rejects_one_key_for_two_contents() {
     let mut trader = Trader::new(limits());
     let keyed = |ask: TradeAsk| TradeAsk {
         agent: "BBB111".into(),
-        proof: Proof::Bearer { right: true },
+        proof: Proof::Bearer { is_valid: true },
         idempotency_key: Some("key".into()),
         ..ask
     };

@@ -71,7 +71,7 @@ impl Reading {
                     "name": agent.name,
                     "suspended": agent.suspended,
                     "reserved": agent.reserved,
-                    "open": agent.open,
+                    "open": agent.open_payments,
                     "policy": commission.map(|given| &given.policy),
                     "label": commission.map(|given| &given.label),
                     "spent": commission.map(|given| &given.window.spent),

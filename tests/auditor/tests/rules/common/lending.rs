@@ -177,7 +177,7 @@ impl Lender {
         let signature = format!("SIG:{timestamp_s}:loan{}", self.signatures);
         LoanAsk {
             agent: "HHH111".into(),
-            proof: Proof::Hmac { timestamp_s, signature, right: true },
+            proof: Proof::Hmac { timestamp_s, signature, is_valid: true },
             content: format!("{loan:?}"),
             idempotency_key: None,
             loan: loan.clone(),
@@ -187,7 +187,7 @@ impl Lender {
     pub fn bearer(&mut self, loan: &Loan, key: Option<&str>) -> LoanAsk {
         let ask = self.ask(loan);
         let idempotency_key = key.map(Into::into);
-        let proof = Proof::Bearer { right: true };
+        let proof = Proof::Bearer { is_valid: true };
         LoanAsk { agent: "BBB111".into(), proof, idempotency_key, ..ask }
     }
 

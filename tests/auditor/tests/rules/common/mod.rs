@@ -188,13 +188,13 @@ impl AuditorDriver {
         self.signatures += 1;
         let timestamp_s = self.clocks.wall_ms / 1000;
         let signature = format!("SIG:{timestamp_s}:{}", self.signatures);
-        let proof = Proof::Hmac { timestamp_s, signature, right: true };
+        let proof = Proof::Hmac { timestamp_s, signature, is_valid: true };
         ask("HHH111", proof, offer(amount))
     }
 
     /// Returns a `/sign` call of the bearer agent; equal amounts are the same request.
     pub fn bearer(&self, amount: u128) -> Ask {
-        ask("BBB111", Proof::Bearer { right: true }, offer(amount))
+        ask("BBB111", Proof::Bearer { is_valid: true }, offer(amount))
     }
 
     /// Returns the payment for a call that is authorized now.
@@ -276,7 +276,7 @@ impl AuditorDriver {
         reserved: u64,
     ) -> Result<(), Violation> {
         let proof =
-            if agent == "HHH111" { self.hmac(1).proof } else { Proof::Bearer { right: true } };
+            if agent == "HHH111" { self.hmac(1).proof } else { Proof::Bearer { is_valid: true } };
         let ticket = self.called(Call::Standing { agent: agent.into(), proof });
         let answer = Answer::Standing(Standing {
             status: if spent >= daily { "limit_reached".into() } else { "active".into() },

@@ -140,7 +140,7 @@ impl Trader {
         let signature = format!("SIG:{timestamp_s}:trade{}", self.signatures);
         TradeAsk {
             agent: "HHH111".into(),
-            proof: Proof::Hmac { timestamp_s, signature, right: true },
+            proof: Proof::Hmac { timestamp_s, signature, is_valid: true },
             content: format!("{trade:?}"),
             idempotency_key: None,
             trade: trade.clone(),
