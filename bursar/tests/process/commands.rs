@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use bursar_control::grammar::Order;
 use serde_json::Value;
 
-use crate::stage::{Engine, Home, PASSWORD, private};
+use crate::stage::{Engine, Home, PASSWORD, write_private_file};
 use crate::table::TABLE;
 
 /// For each fault in the table, the exit code that the manual guarantees to scripts.
@@ -90,7 +90,7 @@ impl Stage {
         let phrase = format!("{}about", "abandon ".repeat(11));
         for (name, text) in [("{phrase}", phrase.as_str()), ("{wrong}", "none of these")] {
             let file = home.dir.path().join(name.trim_matches(['{', '}']));
-            private(&file, text);
+            write_private_file(&file, text);
             words.insert(name, file.display().to_string());
         }
         Self { home, words }

@@ -11,7 +11,7 @@ use bursar_devnet::merchant::{Merchant, MerchantConfig, Version};
 use serde_json::{Value, json};
 
 use crate::payer::{CommandResult, Payer};
-use crate::shop::{Shop, header, say};
+use crate::shop::{Shop, header, write_response};
 
 fn tx_hash() -> String {
     format!("0x{}", "ab".repeat(32))
@@ -76,7 +76,7 @@ fn paid_request_differs_from_the_first_by_one_header() {
     let shop = Shop::selling("10000", |stream| {
         let headers = [("payment-response", settlement_header()), ("content-type", "a/b".to_owned())];
         let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
-        say(stream, "201 Created", &headers, "done");
+        write_response(stream, "201 Created", &headers, "done");
     });
     let payer = Payer::new();
     let mut pay = payer.pay_command(
@@ -139,7 +139,7 @@ fn a_409_with_a_receipt_is_reported_to_the_wallet_like_any_other_answer() {
         let shop = Shop::selling("10000", move |stream| {
             let receipt = settlement_header();
             let headers = [("payment-response", receipt.as_str()), ("retry-after", after)];
-            say(stream, "409 Conflict", &headers, &told);
+            write_response(stream, "409 Conflict", &headers, &told);
         });
         let ended = payer.run_pay("bearer", &[&shop.url, "--json"]);
         let told = ended.json();
@@ -157,7 +157,7 @@ fn a_409_with_a_receipt_is_reported_to_the_wallet_like_any_other_answer() {
 
 #[test]
 fn a_held_request_is_paid_once_the_operator_has_approved() {
-    let shop = Shop::selling("1000000", |stream| say(stream, "200 OK", &[], "goods"));
+    let shop = Shop::selling("1000000", |stream| write_response(stream, "200 OK", &[], "goods"));
     let payer = Payer::new();
     let held = |words: &[&str]| {
         let mut child = payer.pay_command("hmac", words).spawn().unwrap();

@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::pay::short_id;
 use crate::payer::{CommandResult, Payer, AGENT_VARIABLES, pay_without_agent};
-use crate::shop::{Shop, header, offer, say};
+use crate::shop::{Shop, header, offer, write_response};
 
 #[test]
 fn lost_connection_is_retried_with_the_same_payment() {
     let mut left = 2;
     let shop = Shop::selling("10000", move |stream| {
         if left == 0 {
-            say(stream, "200 OK", &[], "goods");
+            write_response(stream, "200 OK", &[], "goods");
         }
         left = u32::saturating_sub(left, 1);
     });
@@ -58,9 +58,9 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     let mut busy = 4;
     let shop = Shop::selling("10000", move |stream| {
         if busy == 0 {
-            say(stream, "200 OK", &[], "goods");
+            write_response(stream, "200 OK", &[], "goods");
         } else {
-            say(stream, "409 Conflict", &[("retry-after", "1")], &in_use.to_string());
+            write_response(stream, "409 Conflict", &[("retry-after", "1")], &in_use.to_string());
         }
         busy = u32::saturating_sub(busy, 1);
     });
@@ -77,7 +77,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     // A 409 with another reason is final.
     let spent = json!({ "error": { "message": "no", "code": "payment_spent" } }).to_string();
     let told = spent.clone();
-    let other = Shop::selling("10000", move |stream| say(stream, "409 Conflict", &[], &told));
+    let other = Shop::selling("10000", move |stream| write_response(stream, "409 Conflict", &[], &told));
     let ended = payer.run_pay("bearer", &[&other.url]);
     assert_eq!((ended.exit_code, ended.out), (1, spent));
     assert_eq!(other.payments().len(), 1);
@@ -86,7 +86,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     let in_use = json!({ "error": { "code": "payment_in_use" } }).to_string();
     let held = in_use.clone();
     let long = Shop::selling("10000", move |stream| {
-        say(stream, "409 Conflict", &[("retry-after", "90")], &held);
+        write_response(stream, "409 Conflict", &[("retry-after", "90")], &held);
     });
     let ended = payer.run_pay("bearer", &[&long.url]);
     assert_eq!((ended.exit_code, ended.out), (1, in_use));
@@ -95,7 +95,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
 
 #[test]
 fn two_commands_in_one_second_are_two_payments() {
-    let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
+    let shop = Shop::selling("10000", |stream| write_response(stream, "200 OK", &[], "goods"));
     let payer = Payer::new();
     for mode in ["hmac", "bearer"] {
         let before = shop.payments().len();
@@ -121,7 +121,7 @@ fn second_402_is_an_error_without_a_second_signature() {
         let again = header(&offer("10000"));
         let headers =
             [("payment-response", receipt.as_str()), ("payment-required", again.as_str())];
-        say(stream, "402 Payment Required", &headers, "{}");
+        write_response(stream, "402 Payment Required", &headers, "{}");
     });
     let payer = Payer::new();
     for (mode, json) in [("hmac", false), ("bearer", true)] {
@@ -148,7 +148,7 @@ fn a_receipt_shows_no_control_characters() {
     let evil = "\u{1b}]0;x\u{7}\u{9b}31m\nbursar: all is well";
     let shop = Shop::selling("10000", move |stream| {
         let receipt = json!({ "success": true, "transaction": evil, "network": evil });
-        say(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
+        write_response(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
     });
     let payer = Payer::new();
     let ended = payer.run_pay("bearer", &[&shop.url]);
@@ -163,8 +163,8 @@ fn a_receipt_shows_no_control_characters() {
 
 #[test]
 fn nothing_is_signed_above_the_maximum_or_without_an_offer() {
-    let dear = Shop::selling("10001", |stream| say(stream, "200 OK", &[], "goods"));
-    let vague = Shop::open(|_, stream| say(stream, "402 Payment Required", &[], "send a cheque"));
+    let dear = Shop::selling("10001", |stream| write_response(stream, "200 OK", &[], "goods"));
+    let vague = Shop::open(|_, stream| write_response(stream, "402 Payment Required", &[], "send a cheque"));
     let payer = Payer::new();
     let ended = payer.run_pay("bearer", &[&dear.url, "--max", "0.01"]);
     assert_eq!((ended.exit_code, ended.out.as_str()), (6, ""), "{ended:?}");
@@ -177,7 +177,7 @@ fn nothing_is_signed_above_the_maximum_or_without_an_offer() {
     assert_eq!((dear.requests().len(), vague.requests().len(), payer.history().len()), (1, 1, 0));
 
     // A refusal by the wallet is reported with its code and exit code.
-    let limit = Shop::selling("10000001", |stream| say(stream, "200 OK", &[], "goods"));
+    let limit = Shop::selling("10000001", |stream| write_response(stream, "200 OK", &[], "goods"));
     let ended = payer.run_pay("hmac", &[&limit.url]);
     assert_eq!((ended.exit_code, limit.payments().len()), (6, 0), "{ended:?}");
     assert!(ended.err.contains("EXCEEDS_PER_REQUEST_MAX"), "{ended:?}");
@@ -185,10 +185,10 @@ fn nothing_is_signed_above_the_maximum_or_without_an_offer() {
 
 #[test]
 fn redirect_is_reported_and_not_followed() {
-    let there = Shop::open(|_, stream| say(stream, "200 OK", &[], "elsewhere"));
+    let there = Shop::open(|_, stream| write_response(stream, "200 OK", &[], "elsewhere"));
     let to = there.url.clone();
     let shop = Shop::selling("10000", move |stream| {
-        say(stream, "307 Temporary Redirect", &[("location", &to)], "moved");
+        write_response(stream, "307 Temporary Redirect", &[("location", &to)], "moved");
     });
     let payer = Payer::new();
     let ended = payer.run_pay("bearer", &[&shop.url]);
@@ -199,7 +199,7 @@ fn redirect_is_reported_and_not_followed() {
 
 #[test]
 fn missing_or_wrong_agent_variables_are_reported_and_nothing_is_paid() {
-    let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
+    let shop = Shop::selling("10000", |stream| write_response(stream, "200 OK", &[], "goods"));
     let ended = CommandResult::of(pay_without_agent(&[&shop.url]).output().unwrap());
     assert_eq!((ended.exit_code, ended.out.as_str()), (2, ""));
     assert!(ended.err.contains("eval \"$(bursar agent instructions <agent>)\""), "{ended:?}");

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::payer::{CommandResult, pay_without_agent};
-use crate::shop::{ReceivedRequest, Shop, header, offer, say};
+use crate::shop::{ReceivedRequest, Shop, header, offer, write_response};
 
 const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
 
@@ -27,7 +27,7 @@ fn honest_response() -> Value {
 }
 
 fn answer(stream: &mut TcpStream, status: &str, body: &Value) {
-    say(stream, status, &[("content-type", "application/json")], &body.to_string());
+    write_response(stream, status, &[("content-type", "application/json")], &body.to_string());
 }
 
 fn buy(shop: &Shop, wallet: &Shop, mode: &str) -> CommandResult {
@@ -41,7 +41,7 @@ fn buy(shop: &Shop, wallet: &Shop, mode: &str) -> CommandResult {
 
 /// Pays with the wallet at `wallet`. Returns the result and the payments that the shop received.
 fn pay(wallet: &Shop, mode: &str) -> (CommandResult, Vec<String>) {
-    let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
+    let shop = Shop::selling("10000", |stream| write_response(stream, "200 OK", &[], "goods"));
     (buy(&shop, wallet, mode), shop.payments())
 }
 
@@ -134,7 +134,7 @@ fn failed_settlement_report_is_only_a_warning() {
     });
     let receipt = json!({ "success": true, "transaction": format!("0x{}", "cd".repeat(32)) });
     let shop = Shop::selling("10000", move |stream| {
-        say(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
+        write_response(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
     });
     let ended = buy(&shop, &wallet, "bearer");
     assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"), "{ended:?}");

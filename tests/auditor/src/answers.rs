@@ -36,7 +36,7 @@ impl Auditor {
                 open.input,
                 open.seq,
                 self.time.now,
-                open.expects()
+                open.describe_expected()
             );
             return Err(violation(broken_rule(&open, answer), what));
         }

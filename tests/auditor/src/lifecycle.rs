@@ -136,11 +136,11 @@ impl Auditor {
     fn restore_maybe_written(&mut self) {
         for (key, then) in std::mem::take(&mut self.maybe_written_requests) {
             if let Some(rec) = self.book.records.get_mut(&key) {
-                rec.base.extend(missing(&then.base, &rec.base));
-                rec.authorizations.extend(missing(&then.authorizations, &rec.authorizations));
-                rec.holds.extend(missing(&then.holds, &rec.holds));
-                rec.denials.extend(missing(&then.denials, &rec.denials));
-                rec.ended.extend(missing(&then.ended, &rec.ended));
+                rec.base.extend(items_not_in(&then.base, &rec.base));
+                rec.authorizations.extend(items_not_in(&then.authorizations, &rec.authorizations));
+                rec.holds.extend(items_not_in(&then.holds, &rec.holds));
+                rec.denials.extend(items_not_in(&then.denials, &rec.denials));
+                rec.ended.extend(items_not_in(&then.ended, &rec.ended));
             }
         }
     }

@@ -6,7 +6,7 @@ use bursar_core::networks;
 use bursar_uniswap::Permit;
 use bursar_x402::signature::Signature65;
 
-use super::plans::{ended, may_sign, with_cause};
+use super::plans::{end_events, may_sign, with_cause};
 use super::steps::{acting_plan, check_continues};
 use super::trades::still_allowed;
 use super::unattended::check_unattended;
@@ -33,7 +33,7 @@ pub(super) fn order(
         .and_then(|()| check_count(execution));
     if let Err(refusal) = allowed {
         let refusal = with_cause(state, request, refusal);
-        let events = ended(request, execution, ExecutionEnd::Rejected(refusal));
+        let events = end_events(request, execution, ExecutionEnd::Rejected(refusal));
         return Ok(Decision::reply(events, Reply::Request(request.id)));
     }
     let by_device = state.is_on_device(request.from);

@@ -8,7 +8,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_submit::{Input, Outcome};
 
-use super::plans::{check_stops, ended, may_sign, plan_deadline, with_cause};
+use super::plans::{check_stops, end_events, may_sign, plan_deadline, with_cause};
 use super::unattended::check_unattended;
 use super::{loans, outboxes, trades};
 use crate::command::{Approval, Command, StepOrder};
@@ -68,7 +68,7 @@ pub(super) fn open_step(
             .and_then(|()| still_allowed(state, command, request, plan, &order.quote));
         if let Err(refusal) = allowed {
             let refusal = with_cause(state, request, refusal);
-            let events = ended(request, plan, ExecutionEnd::Rejected(refusal));
+            let events = end_events(request, plan, ExecutionEnd::Rejected(refusal));
             return Ok(Decision::reply(events, Reply::Request(request.id)));
         }
     }

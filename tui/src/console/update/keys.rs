@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
-use super::effects::{copy_text, guard, leave};
+use super::effects::{copy_text, guard_keys, leave};
 use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, KeyAction, action};
 use crate::console::model::balances::holding;
@@ -29,7 +29,7 @@ pub(super) fn handle_key(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
     if model.unconfirmed_key.take().is_some() {
         // Two keys this close together are a paste, so neither counts, unless the second is a freeze key.
-        guard(model);
+        guard_keys(model);
         card::two_keys_at_once(model);
         if !stops {
             return Vec::new();

@@ -3,7 +3,7 @@
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
-use super::lists::{FOREIGN, count_note, failure, paint_lines, without_rows};
+use super::lists::{FOREIGN_SYMBOL_CHARS_MAX, count_note, failure, paint_lines, without_rows};
 use super::paint::{Column, Paint, left, right, wrap};
 use super::positions::PositionsPart;
 use crate::console::model::balances::{BalanceRow, balances};
@@ -122,7 +122,7 @@ fn cells(row: &BalanceRow<'_>) -> Vec<(String, Role)> {
         None => (String::new(), unknown()),
         Some(held) => {
             let token =
-                if held.verified { held.symbol.clone() } else { quoted(&held.symbol, FOREIGN) };
+                if held.verified { held.symbol.clone() } else { quoted(&held.symbol, FOREIGN_SYMBOL_CHARS_MAX) };
             let amount = held.amount.clone().map(|amount| (amount, Role::Plain));
             (token, amount.unwrap_or_else(unknown))
         }

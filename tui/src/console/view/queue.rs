@@ -7,7 +7,7 @@ use bursar_core::status::RequestStatus;
 use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
-use super::card::{INDENT, left, rank, warning};
+use super::card::{INDENT, time_left_text, rank, warning};
 use super::paint::{Column, Paint, left as column, right, wrap};
 use crate::console::model::rows::short;
 use crate::console::model::server::{QueuedRequest, Topic};
@@ -178,11 +178,11 @@ fn time(waiting: &QueuedRequest, now_ms: u64) -> (String, Role) {
     }
     let ms = waiting.left_ms(now_ms);
     if ms <= URGENT_MS_MAX {
-        (format!("{} !!", left(ms)), Role::Alarm)
+        (format!("{} !!", time_left_text(ms)), Role::Alarm)
     } else if ms <= SOON_MS_MAX {
-        (format!("{} ! ", left(ms)), Role::Warn)
+        (format!("{} ! ", time_left_text(ms)), Role::Warn)
     } else {
-        (format!("{}   ", left(ms)), Role::Plain)
+        (format!("{}   ", time_left_text(ms)), Role::Plain)
     }
 }
 

@@ -183,7 +183,7 @@ fn a_supply_that_may_take_more_than_its_rehearsal_paid_reserves_its_size() {
         |micros: u64| with_quote(supply(40_000_000), |quote| quote.assets = Atoms(U256::from(micros)));
     // The lane's request counts the same value as the rules.
     let asked = paid(30_000_000);
-    assert_eq!(asked.counted(&asked.quote), Usd(40_000_000));
+    assert_eq!(asked.counted_value_at(&asked.quote), Usd(40_000_000));
     let id = bench.starts(0, asked);
     bench.try_open_by(id, StepPurpose::Supply, paid(39_000_000).quote).unwrap();
     assert_eq!(bench.reserved("main"), 40_000_000);

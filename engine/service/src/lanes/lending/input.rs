@@ -9,7 +9,7 @@ use bursar_domain::Refusal;
 use bursar_domain::loans::LoanAction;
 use bursar_morpho::VenueId;
 
-use crate::lanes::fields::{self, InputFault, bad};
+use crate::lanes::fields::{self, InputFault, malformed};
 
 /// The fields of the `position` object; every other field is refused.
 pub const POSITION_FIELDS: &[&str] = &[
@@ -55,12 +55,12 @@ impl LoanInput {
         let action = match text(position, "action")? {
             "supply" => LoanAction::Supply,
             "withdraw" => LoanAction::Withdraw,
-            _other => return Err(bad("action must be supply or withdraw.")),
+            _other => return Err(malformed("action must be supply or withdraw.")),
         };
         if !matches!(position.get("protocol"), None | Some(Value::Null)) {
             let protocol = text(position, "protocol")?;
             if protocol != "morpho" {
-                return Err(bad("protocol must be morpho."));
+                return Err(malformed("protocol must be morpho."));
             }
         }
         Ok(Self {
@@ -97,12 +97,12 @@ pub fn network_of(position: &Object) -> Result<(&'static Network, &'static Contr
 }
 
 fn text<'a>(position: &'a Object, name: &str) -> Result<&'a str, InputFault> {
-    position.get(name).and_then(Value::as_str).ok_or_else(|| bad(format!("{name} must be text.")))
+    position.get(name).and_then(Value::as_str).ok_or_else(|| malformed(format!("{name} must be text.")))
 }
 
 fn venue(position: &Object) -> Result<VenueId, InputFault> {
     let named = text(position, "venue")?.parse::<VenueId>();
-    let venue = named.map_err(|invalid| bad(format!("venue is not valid: {invalid}.")))?;
+    let venue = named.map_err(|invalid| malformed(format!("venue is not valid: {invalid}.")))?;
     let kind = match venue {
         VenueId::Vault(_) => "vault",
         VenueId::Market(_) => "market",
@@ -110,23 +110,23 @@ fn venue(position: &Object) -> Result<VenueId, InputFault> {
     if text(position, "venue_kind")? == kind {
         return Ok(venue);
     }
-    Err(bad("venue_kind must be vault for an address, and market for an id of 64 hex digits."))
+    Err(malformed("venue_kind must be vault for an address, and market for an id of 64 hex digits."))
 }
 
 fn size(position: &Object, action: LoanAction) -> Result<SizeInput, InputFault> {
     let all = match position.get("withdraw_all") {
         None | Some(Value::Null | Value::Bool(false)) => false,
         Some(Value::Bool(true)) => true,
-        Some(_other) => return Err(bad("withdraw_all must be true or false.")),
+        Some(_other) => return Err(malformed("withdraw_all must be true or false.")),
     };
     let by_shares = match position.get("denomination") {
         None | Some(Value::Null) => false,
         Some(Value::String(text)) if text == "assets" => false,
         Some(Value::String(text)) if text == "shares" => true,
-        Some(_other) => return Err(bad("denomination must be assets or shares.")),
+        Some(_other) => return Err(malformed("denomination must be assets or shares.")),
     };
     if action == LoanAction::Supply && (all || by_shares) {
-        return Err(bad("withdraw_all and shares are only for withdrawals."));
+        return Err(malformed("withdraw_all and shares are only for withdrawals."));
     }
     let amount = match position.get("amount") {
         None | Some(Value::Null) => None,
@@ -135,7 +135,7 @@ fn size(position: &Object, action: LoanAction) -> Result<SizeInput, InputFault> 
     match (all, amount) {
         // With `withdraw_all`, an amount is not needed and is ignored.
         (true, _) => Ok(SizeInput::All),
-        (false, None) => Err(bad("missing required field(s): amount")),
+        (false, None) => Err(malformed("missing required field(s): amount")),
         (false, Some(amount)) if by_shares => Ok(SizeInput::Shares(amount)),
         (false, Some(amount)) => Ok(SizeInput::Assets(amount)),
     }

@@ -13,7 +13,7 @@ use super::hints::Hints;
 use super::position_read::{self, PositionReads, ReadPosition};
 use super::vault_read::ROUNDS_MAX;
 use super::venue_read::{self, Preview, ReadContext, ReadVenue, VenueReads};
-use crate::lanes::batch::{Batch, unavailable};
+use crate::lanes::batch::{Batch, chain_unavailable};
 
 /// The loan for which a network is read.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +112,7 @@ impl NetworkReader<'_> {
             Some(block) => batch.run_at(self.chain, block).await?,
             None if batch.len() <= ONE_BLOCK_READS_MAX => batch.run(self.chain).await?,
             None => {
-                let block = self.chain.block_number().await.map_err(|_fault| unavailable())?;
+                let block = self.chain.block_number().await.map_err(|_fault| chain_unavailable())?;
                 batch.run_at(self.chain, block).await?
             }
         };

@@ -9,7 +9,7 @@ use bursar_core::networks::{self, ChainId, Exchange, Network};
 use bursar_domain::Refusal;
 use bursar_uniswap::Currency;
 
-use crate::lanes::fields::{self, InputFault, bad};
+use crate::lanes::fields::{self, InputFault, malformed};
 
 /// The fee tier of a trade that names no fee tier, in hundredths of a basis point.
 const DEFAULT_FEE: u32 = 3_000;
@@ -80,12 +80,12 @@ impl TradeInput {
         let exchange = network.exchange.ok_or_else(unsupported)?;
         let (token_in, token_out) = (token(trade, "token_in")?, token(trade, "token_out")?);
         if token_in == token_out {
-            return Err(bad("token_in and token_out must differ."));
+            return Err(malformed("token_in and token_out must differ."));
         }
         let slippage = match fields::number(trade, "max_slippage_bps")? {
             None => None,
             Some(bps) if bps <= SLIPPAGE_MAX => u16::try_from(bps).ok().map(Bps),
-            Some(_high) => return Err(bad("max_slippage_bps must be 0 to 5000.")),
+            Some(_high) => return Err(malformed("max_slippage_bps must be 0 to 5000.")),
         };
         Ok(Self {
             network,
@@ -119,14 +119,14 @@ impl TradeInput {
 }
 
 fn token(trade: &Object, name: &str) -> Result<Currency, InputFault> {
-    let wrong = || bad(format!("{name} must be a token's address, 0x and 40 hex digits, or ETH."));
+    let wrong = || malformed(format!("{name} must be a token's address, 0x and 40 hex digits, or ETH."));
     let text = trade.get(name).and_then(Value::as_str).ok_or_else(wrong)?;
     if text.eq_ignore_ascii_case("eth") {
         return Ok(Currency::Native);
     }
     let address = address::read(text).map_err(|error| match error {
         AddressError::Form | AddressError::Zero => wrong(),
-        AddressError::Checksum => bad(format!("{name}: {error}.")),
+        AddressError::Checksum => malformed(format!("{name}: {error}.")),
     })?;
     Ok(Currency::from_address(address))
 }
@@ -140,14 +140,14 @@ fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
                 pool.iter().find(|name| !matches!(trade.get(name), None | Some(Value::Null)));
             return match named {
                 None => Ok(PoolInput::Best),
-                Some(name) => Err(bad(format!("With route best, {name} must not be sent."))),
+                Some(name) => Err(malformed(format!("With route best, {name} must not be sent."))),
             };
         }
-        Some(_other) => return Err(bad("route must be best, or must not be sent.")),
+        Some(_other) => return Err(malformed("route must be best, or must not be sent.")),
     }
     let fee = match fields::number(trade, "fee_tier")? {
         None => DEFAULT_FEE,
-        Some(fee) => u32::try_from(fee).map_err(|_huge| bad("fee_tier is too large."))?,
+        Some(fee) => u32::try_from(fee).map_err(|_huge| malformed("fee_tier is too large."))?,
     };
     let spacing = fields::number(trade, "tick_spacing")?;
     let hooks = match trade.get("hooks") {
@@ -157,26 +157,26 @@ fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
     let version = match trade.get("dex_version") {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) if matches!(text.as_str(), "v3" | "v4") => Some(text.as_str()),
-        Some(_other) => return Err(bad("dex_version must be v3 or v4.")),
+        Some(_other) => return Err(malformed("dex_version must be v3 or v4.")),
     };
     let has_v4_fields = spacing.is_some() || hooks.is_some();
     match (version, has_v4_fields) {
-        (Some("v3"), true) => Err(bad("tick_spacing and hooks are only for v4 pools.")),
+        (Some("v3"), true) => Err(malformed("tick_spacing and hooks are only for v4 pools.")),
         (Some("v4"), _) | (None, true) => {
             let (Some(spacing), Some(hooks)) = (spacing, hooks) else {
-                return Err(bad("A v4 pool needs tick_spacing and hooks."));
+                return Err(malformed("A v4 pool needs tick_spacing and hooks."));
             };
             let tick_spacing = i32::try_from(spacing).ok().filter(|spacing| *spacing > 0);
             let tick_spacing =
-                tick_spacing.ok_or_else(|| bad("tick_spacing must be above zero."))?;
+                tick_spacing.ok_or_else(|| malformed("tick_spacing must be above zero."))?;
             if fee > 1_000_000 && fee != bursar_uniswap::pool::DYNAMIC_FEE {
-                return Err(bad("fee_tier must be 0 to 1000000, or 8388608 for a dynamic fee."));
+                return Err(malformed("fee_tier must be 0 to 1000000, or 8388608 for a dynamic fee."));
             }
             Ok(PoolInput::V4 { fee, tick_spacing, hooks })
         }
         _v3 => match fee {
             0 | 100 | 500 | 3_000 | 10_000 => Ok(PoolInput::V3 { fee }),
-            _other => Err(bad("fee_tier must be 100, 500, 3000 or 10000.")),
+            _other => Err(malformed("fee_tier must be 100, 500, 3000 or 10000.")),
         },
     }
 }

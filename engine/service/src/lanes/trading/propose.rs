@@ -8,7 +8,7 @@ use bursar_core::money::{Atoms, Bps, Usd, parse_decimal};
 use bursar_core::networks::{self, Exchange, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_domain::Refusal;
-use bursar_domain::assess::trading::counted;
+use bursar_domain::assess::trading::counted_value;
 use bursar_domain::trades::{RouteQuote, TradeAsk, TradeQuote, TradeToken, Venue};
 use bursar_uniswap::Currency;
 
@@ -88,7 +88,7 @@ impl Trading {
         };
         match &measured {
             Ok(measured) => {
-                ask.counted_value = counted(&measured.quote, policy);
+                ask.counted_value = counted_value(&measured.quote, policy);
                 ask.quote = measured.quote.clone();
             }
             // A later try may succeed.

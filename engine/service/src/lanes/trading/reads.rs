@@ -5,7 +5,7 @@ use bursar_domain::Refusal;
 use bursar_uniswap::read::{self, Permit2Allowance};
 
 use super::eth_price::{FeedPrice, feed_usd};
-pub(super) use crate::lanes::batch::{Answers, Batch, unavailable};
+pub(super) use crate::lanes::batch::{Answers, Batch, chain_unavailable};
 
 impl Batch {
     /// Adds the read of the network's price feed, if the network has one.
@@ -24,7 +24,7 @@ impl Answers {
     }
 
     pub(super) fn permit2(&self, at: usize) -> Result<Permit2Allowance, Refusal> {
-        read::decode_permit2_allowance(self.bytes(at)?).map_err(|_odd| unavailable())
+        read::decode_permit2_allowance(self.bytes(at)?).map_err(|_odd| chain_unavailable())
     }
 
     /// Returns the price that a feed reports. `now` is the time of the block, in Unix seconds.
