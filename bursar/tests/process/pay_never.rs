@@ -33,7 +33,7 @@ fn lost_connection_is_retried_with_the_same_payment() {
     assert_eq!((ended.exit_code, &told["error"]["code"]), (1, &json!("PAYMENT_UNANSWERED")), "{told}");
     assert_eq!((deaf.payments().len(), &told["data"]["paid"]["sent"]), (3, &json!(3)));
     let id = told["data"]["request_id"].as_str().unwrap();
-    assert!(told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short(id))));
+    assert!(told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short_id(id))));
     assert_eq!(payer.history().len(), 2);
 
     // With `--json`, a truncated body can be requested again from its beginning.

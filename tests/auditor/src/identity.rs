@@ -36,14 +36,14 @@ pub(crate) fn no_proof() -> Vec<Expect> {
 pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<Expect>> {
     let Some(known) = v.config.agents.get(agent) else { return Err(no_proof()) };
     match proof {
-        Proof::Hmac { timestamp_s, is_valid: is_valid, .. } => {
+        Proof::Hmac { timestamp_s, is_valid, .. } => {
             let age = v.time.instant().second().saturating_sub(*timestamp_s).saturating_abs();
-            if known.is_bearer || !right || age > 300 || !v.config.is_open {
+            if known.is_bearer || !is_valid || age > 300 || !v.config.is_open {
                 return Err(no_proof());
             }
         }
-        Proof::Bearer { is_valid: is_valid } => {
-            if !known.is_bearer || !right || known.is_token_unreturned {
+        Proof::Bearer { is_valid } => {
+            if !known.is_bearer || !is_valid || known.is_token_unreturned {
                 return Err(no_proof());
             }
             if !v.config.is_open {

@@ -24,7 +24,7 @@ pub(super) fn log(
         status = response.status().as_u16(),
         code = response.extensions().get::<Code>().map_or("-", |code| code.text()),
         ms = took_ms,
-        peer = %fold(peer),
+        peer = %client_key(peer),
         "call"
     );
 }

@@ -132,7 +132,7 @@ impl Reader for MemoryStore {
     fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
         self.with(|tables| {
             if tables.payees_through != tables.head {
-                return Err(behind());
+                return Err(behind_error());
             }
             Ok(tables.payees.get(payee).copied())
         })

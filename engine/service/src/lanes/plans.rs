@@ -81,7 +81,7 @@ pub async fn run(worker: Worker) {
             let task = worker.tasks.clone().spawn(async move { worker.advance(&request).await });
             busy.insert(line, task);
         }
-        let unbooked_tx = view.state.outboxes.sends.values().filter(|one| one.unbooked_tx().is_some());
+        let unbooked = view.state.outboxes.sends.values().filter(|one| one.unbooked_tx().is_some());
         for record in unbooked.clone() {
             let line = record.send.key();
             if let Entry::Vacant(idle) = booking.entry(line) {

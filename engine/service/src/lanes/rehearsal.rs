@@ -93,7 +93,7 @@ impl Sender<'_> {
     /// # Errors
     /// `CHAIN_UNAVAILABLE`: the fees of the network are not known, or gas costs more than Bursar's maximum.
     pub(super) fn offer(&self) -> Result<Fees, Refusal> {
-        let quote = fees::quote(self.gas, self.facts).map_err(|_unusable| unavailable())?;
+        let quote = fees::quote(self.gas, self.facts).map_err(|_unusable| chain_unavailable())?;
         fees::offer_within(&quote, self.gas.ceiling).ok_or_else(|| {
             let message = "Gas costs more than Bursar's maximum: try again when it is cheaper.";
             Refusal::because(Code::ChainUnavailable, message)
@@ -159,7 +159,7 @@ impl Sender<'_> {
         let (simulated, data_fees) = both.map_err(|fault| match fault {
             // A node refuses a sender that cannot pay for its gas.
             ChainFault::Rejected { .. } if is_short => unfunded(),
-            _other => unavailable(),
+            _other => chain_unavailable(),
         })?;
         // A call that runs out of gas returns no data.
         let is_starved = |(_at, failed): (usize, &SimulatedCall)| failed.data.is_empty();
@@ -212,6 +212,6 @@ impl RehearsalResult {
             let gas = U256::from(part.call.gas_limit).checked_mul(U256::from(ceiling))?;
             cost.checked_add(gas)?.checked_add(*data_fee)
         });
-        sum.ok_or_else(unavailable)
+        sum.ok_or_else(chain_unavailable)
     }
 }

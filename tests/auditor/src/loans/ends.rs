@@ -50,7 +50,7 @@ impl Auditor {
         let (Some(told), Some(included), Some(coin)) = (assets_moved, &slot.included, coin) else {
             return Ok(());
         };
-        let right = moved(rec, included, coin, &at.1);
+        let right = moved_coins(rec, included, coin, &at.1);
         if told != right {
             let what = format!("it reports that {told} moved; by the chain {right} moved");
             return Err(self.loan_violation(key, "fill", &what));

@@ -158,7 +158,7 @@ impl Reader for LayeredReader {
         {
             let layers = self.read();
             if layers.active.payees_through != layers.active.head {
-                return Err(behind());
+                return Err(behind_error());
             }
         }
         self.row_of(payee)

@@ -55,7 +55,7 @@ impl Lending {
         let reader = self.reader(&*chain, network, contracts, order.owner);
         let reader = NetworkReader { block: Some(block), ..reader };
         let (planned, venue) = plan(&reader, &ask, block).await?;
-        let facts = chain.fee_facts().await.map_err(|_fault| unavailable())?;
+        let facts = chain.fee_facts().await.map_err(|_fault| chain_unavailable())?;
         let owner = order.owner;
         let (block_time, native) = (planned.own.block_time, planned.own.native);
         let sender = Sender { owner, gas: &network.gas, facts: &facts, block_time, native };
@@ -107,7 +107,7 @@ async fn plan(
     let own = reader.read(&[ask.venue], Some(wanted)).await?;
     let venue = venue_of(&own)?;
     let position = own.positions.iter().find_map(|(_venue, position)| *position);
-    let position = position.ok_or_else(unavailable)?;
+    let position = position.ok_or_else(chain_unavailable)?;
     let NetworkReader { chain, network, contracts, .. } = *reader;
     let forced = ForcedReader { chain, network, contracts, vault, block };
     let money = forced.read_money(venue.facts.free_liquidity.map(|free| free.0)).await?;
@@ -125,7 +125,7 @@ async fn plan(
     };
     let plan = plan.map_err(|fault| refusal(ask, fault))?;
     let shares = || plan.shares_left(position.shares, worth).map(LoanAmount::Shares);
-    let exit = exit.or_else(shares).ok_or_else(unavailable)?;
+    let exit = exit.or_else(shares).ok_or_else(chain_unavailable)?;
     Ok((PlannedExit { vault, own, position, plan, exit }, venue))
 }
 
@@ -156,7 +156,7 @@ fn refusal(ask: &LoanAsk, fault: NoForcedPlan) -> Refusal {
             Code::WouldFail,
             "The exit needs an adapter with a penalty of over 2 %: nothing was sent.",
         ),
-        NoForcedPlan::Overflow => unavailable(),
+        NoForcedPlan::Overflow => chain_unavailable(),
     }
 }
 

@@ -95,7 +95,7 @@ impl Lending {
         network: &Network,
     ) -> Result<(Arc<dyn Chain>, u64), Refusal> {
         let chain = self.chain(network)?;
-        let block = chain.block_number().await.map_err(|_fault| unavailable())?;
+        let block = chain.block_number().await.map_err(|_fault| chain_unavailable())?;
         Ok((chain, block))
     }
 }

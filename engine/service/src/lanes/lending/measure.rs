@@ -90,7 +90,7 @@ impl Lending {
             self.exposure_elsewhere(ask, owner, known),
         )
         .await;
-        let ((own, mut unread), facts) = (own?, facts.map_err(|_fault| unavailable())?);
+        let ((own, mut unread), facts) = (own?, facts.map_err(|_fault| chain_unavailable())?);
         let (others, unlisted) = others;
         unread.extend(unlisted);
         let mut venue = venue_of(&own)?;
@@ -297,7 +297,7 @@ pub(super) fn is_unendorsed(venue: VenueId, trust: Option<&Trust>) -> bool {
 /// # Errors
 /// `CHAIN_UNAVAILABLE`, or `VENUE_NOT_PERMITTED` if it is not a venue.
 pub(super) fn venue_of(own: &ReadNetwork) -> Result<ReadVenue, Refusal> {
-    own.venue.clone().ok_or_else(unavailable)?.map_err(|reason| {
+    own.venue.clone().ok_or_else(chain_unavailable)?.map_err(|reason| {
         let message = format!("The venue cannot be used: {reason}.");
         Refusal::because(Code::VenueNotPermitted, message)
     })

@@ -88,7 +88,7 @@ impl Lending {
     async fn share_decimals(&self, input: &LoanInput, vault: Address) -> Result<u8, Refusal> {
         let chain = self.chain(input.network)?;
         let answer = chain.call(vault, token::decimals_call(), BlockTag::Latest).await;
-        let answer = answer.map_err(|_fault| unavailable())?;
+        let answer = answer.map_err(|_fault| chain_unavailable())?;
         let decimals = views::decode_amount(&answer).filter(|one| *one <= U256::from(36));
         decimals.and_then(|one| u8::try_from(one).ok()).ok_or_else(|| {
             Refusal::because(

@@ -196,7 +196,7 @@ impl Rehearsal<'_> {
     }
 
     fn params(&self) -> Result<&MarketParams, Refusal> {
-        self.params.as_ref().ok_or_else(unavailable)
+        self.params.as_ref().ok_or_else(chain_unavailable)
     }
 
     fn decode_call(&self, call: &Call) -> Decoded {

@@ -94,8 +94,8 @@ impl Lending {
         hash: B256,
     ) -> Result<(u64, Vec<fill::Log>), Refusal> {
         let chain = self.chain(network)?;
-        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
-        let receipt = receipt.ok_or_else(unavailable)?;
+        let receipt = chain.receipt(hash).await.map_err(|_fault| chain_unavailable())?;
+        let receipt = receipt.ok_or_else(chain_unavailable)?;
         let log = |log: Log| fill::Log { address: log.address, topics: log.topics, data: log.data };
         Ok((receipt.block_number, receipt.logs.into_iter().map(log).collect()))
     }

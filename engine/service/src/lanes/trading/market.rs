@@ -13,7 +13,7 @@ use bursar_uniswap::read::Permit2Allowance;
 
 use super::eth_price::FeedPrice;
 use super::pools::{PoolQuote, PoolReads, own_quote};
-use super::reads::{Batch, unavailable};
+use super::reads::{Batch, chain_unavailable};
 use super::routes::{Comparison, Route};
 use super::spec::Spec;
 use super::stocks::{StockPrices, StockReads};
@@ -78,7 +78,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
     let (answers, own, routes, fees) =
         futures::future::join4(batch.run(chain), own_quote(chain, spec), routes, chain.fee_facts())
             .await;
-    let (answers, own, fees) = (answers?, own?, fees.map_err(|_fault| unavailable())?);
+    let (answers, own, fees) = (answers?, own?, fees.map_err(|_fault| chain_unavailable())?);
 
     let block_time = answers.time(time)?;
     let feed = answers.feed_of(spec.exchange, feed, block_time);

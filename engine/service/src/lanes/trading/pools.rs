@@ -12,7 +12,7 @@ use bursar_uniswap::price::{HopPrice, PriceProbe, TradeMeasurement};
 use bursar_uniswap::route::Hop;
 use bursar_uniswap::{Impact, Quote, QuoteFault, V3Pool, price, quote, read};
 
-use super::reads::{Answers, Batch, unavailable};
+use super::reads::{Answers, Batch, chain_unavailable};
 use super::spec::Spec;
 
 /// The input divided by each of these numbers is the input of a small quote.
@@ -125,7 +125,7 @@ impl PoolReads {
             let exists = match hop.factory_answer {
                 Some((at, pool)) => {
                     let found = read::decode_pool(answers.bytes(at)?);
-                    found.map_err(|_odd| unavailable())? == Some(pool)
+                    found.map_err(|_odd| chain_unavailable())? == Some(pool)
                 }
                 None => {
                     let (slot0, liquidity) =
@@ -133,7 +133,7 @@ impl PoolReads {
                     match read::decode_v4_state(slot0, liquidity) {
                         Ok(_state) => true,
                         Err(read::ReadFault::NotInitialized) => false,
-                        Err(read::ReadFault::MalformedAnswer(_)) => return Err(unavailable()),
+                        Err(read::ReadFault::MalformedAnswer(_)) => return Err(chain_unavailable()),
                     }
                 }
             };
@@ -199,7 +199,7 @@ pub(super) async fn own_quote(chain: &dyn Chain, spec: &Spec<'_>) -> Result<OwnQ
     match chain.call_as(spec.owner, call, None).await {
         Ok(answer) => Ok(OwnQuote::Quoted(quote::decode_v4(&answer))),
         Err(ChainFault::Reverted { data }) => Ok(OwnQuote::Quoted(Err(quote::decode_revert(&data)))),
-        Err(_fault) => Err(unavailable()),
+        Err(_fault) => Err(chain_unavailable()),
     }
 }
 

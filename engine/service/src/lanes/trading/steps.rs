@@ -75,8 +75,8 @@ impl Trading {
     ) -> Result<ReceiptAmounts, Refusal> {
         let (network, exchange) = exchange_of(trade)?;
         let chain = self.chain(network)?;
-        let read = async |hash| chain.receipt(hash).await.map_err(|_fault| unavailable());
-        let receipt = read(swap).await?.ok_or_else(unavailable)?;
+        let read = async |hash| chain.receipt(hash).await.map_err(|_fault| chain_unavailable());
+        let receipt = read(swap).await?.ok_or_else(chain_unavailable)?;
         let mut fee = receipt.fee();
         for hash in before {
             // If the node no longer has this receipt, the total fee is unknown.
