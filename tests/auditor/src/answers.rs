@@ -180,21 +180,21 @@ impl Auditor {
         let fresh = hits.iter().any(|h| matches!(h, Expect::Act { .. } | Expect::Hold { .. }));
         let sure = fresh || open.is_isolated;
         if let Answer::Header { payment, .. } = answer {
-            self.give_header(key, payment)?;
+            self.check_header(key, payment)?;
         }
         let Some(rec) = self.book.records.get_mut(&key) else { return Ok(()) };
         match answer {
             Answer::Header { .. } | Answer::AlreadySigned { .. } => {
-                rec.narrow(seq, |s| matches!(s, RequestState::Auth { .. }));
+                rec.narrow(seq, |s| matches!(s, RequestState::Authorized { .. }));
             }
             Answer::Executing { .. } => {
                 let undecided = rec
                     .base
                     .iter()
-                    .all(|s| !matches!(s, RequestState::Auth { .. } | RequestState::Nothing));
+                    .all(|s| !matches!(s, RequestState::Authorized { .. } | RequestState::Nothing));
                 // While an approval is open, "executing" may mean that the approval is in flight.
                 if !undecided {
-                    rec.narrow(seq, |s| matches!(s, RequestState::Auth { .. }));
+                    rec.narrow(seq, |s| matches!(s, RequestState::Authorized { .. }));
                 }
             }
             Answer::Pending { .. } => {

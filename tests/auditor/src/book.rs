@@ -113,8 +113,8 @@ impl Book {
             one.denials.extend(items_not_in(&rec.denials, &one.denials));
             one.ended.extend(items_not_in(&rec.ended, &one.ended));
             one.expired_since = one.expired_since.or(rec.expired_since);
-            one.lapsed |= rec.lapsed;
-            one.forgotten |= rec.forgotten;
+            one.has_lapsed |= rec.has_lapsed;
+            one.may_be_replaced |= rec.may_be_replaced;
             one.died |= rec.died;
         }
         (one.id, one.lost, one.possible_calls) = (Some(id.to_owned()), false, possible_calls);

@@ -106,7 +106,7 @@ impl Auditor {
             let coin =
                 self.possible_configs.first().and_then(|w| w.config.networks.get(&send.chain));
             let coin = coin.map(|n| n.stablecoin.clone()).unwrap_or_default();
-            self.transfers.ordered(ticket, send, &coin);
+            self.transfers.add_order(ticket, send, &coin);
         }
         match order {
             Order::Renew { agent } => self.renew_trade_periods(agent),
@@ -393,7 +393,7 @@ impl Auditor {
             if rec.id.is_none() && (rec.lost || !rec.open.is_empty()) {
                 out.extend(repeats::poll(v, *key, rec));
                 let authorized =
-                    rec.possible_states(None).any(|s| matches!(s, RequestState::Auth { .. }));
+                    rec.possible_states(None).any(|s| matches!(s, RequestState::Authorized { .. }));
                 if signed && authorized {
                     let why = "poll: signed, and never told";
                     out.push(Expect::Reply { rec: *key, reply: Reply::Header, why });

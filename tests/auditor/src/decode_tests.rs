@@ -72,7 +72,7 @@ fn unwrapping_names_minimum_and_recipient() {
 
 #[test]
 fn v4_swap_and_its_permit_are_decoded() {
-    let v4 = V4 {
+    let v4 = V4Swap {
         currencies: (IN, OUT),
         fee: 500,
         tick_spacing: 10,
@@ -102,7 +102,7 @@ fn v4_swap_and_its_permit_are_decoded() {
     };
     assert_eq!(call.permits, [expected]);
     // Older routers encode another word at the place of the least price.
-    let old = V4 { hop_price: None, ..v4 };
+    let old = V4Swap { hop_price: None, ..v4 };
     match decode(&execute("10", &[old.input()], 60)) {
         Some(Decoded::Swap(swap)) => assert_ne!(swap.hop_prices, call.hop_prices),
         other => assert_eq!(other, None),
@@ -111,7 +111,7 @@ fn v4_swap_and_its_permit_are_decoded() {
 
 #[test]
 fn unknown_or_fallible_commands_are_rejected() {
-    let v4 = V4 {
+    let v4 = V4Swap {
         currencies: (IN, OUT),
         fee: 500,
         tick_spacing: 10,

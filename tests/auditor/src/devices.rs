@@ -298,7 +298,7 @@ impl Auditor {
             return Err(violation("late prompt", what));
         }
         let agent = terms.map(|terms| terms.agent.as_str());
-        if let Some(rule) = self.forbids(agent) {
+        if let Some(rule) = self.forbidding_rule(agent) {
             let what = format!("{signer} is asked for {digest}, but {agent:?} may not pay now");
             return Err(violation(rule, what));
         }
@@ -351,7 +351,7 @@ impl Auditor {
             let terms = seen.terms.as_ref().filter(|_terms| seen.signature.is_none());
             terms.is_some_and(|terms| {
                 self.devices.read_digests.contains(&terms.digest)
-                    && self.forbids(Some(&terms.agent)).is_none()
+                    && self.forbidding_rule(Some(&terms.agent)).is_none()
             })
         };
         let written = self.devices.requests.iter().filter(|(_id, seen)| may_be_written(seen));
@@ -382,7 +382,7 @@ impl Auditor {
             let what = format!("{request} has a signature that the wallet did not read");
             return Err(violation("I-l", what));
         }
-        let forbidden = self.forbids(Some(&terms.agent));
+        let forbidden = self.forbidding_rule(Some(&terms.agent));
         if let Some(rule) = forbidden.filter(|_rule| !seen.may_be_written) {
             let what = format!("{request} was signed, but {} may not pay now", terms.agent);
             return Err(violation(rule, what));

@@ -12,7 +12,7 @@ impl Auditor {
     pub(crate) fn foresee(&mut self, ticket: Ticket, expect: &Expect) {
         let Some(open) = self.open.get(&ticket) else { return };
         let seq = open.seq;
-        let auth = RequestState::Auth { lo: seq, hi: u64::MAX };
+        let auth = RequestState::Authorized { lo: seq, hi: u64::MAX };
         let key = match &open.input {
             Input::Sign(_) => open.rec,
             Input::Order(Order::Approve { id, .. } | Order::Deny { id }) => {

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::expect::{Expect, RecordedId, Reply};
 use crate::observations::{Ask, Micros, Proof, Ticket};
 use crate::policy;
-use crate::repeats::{is_in_force, other_url, settled, stored};
+use crate::repeats::{is_in_force, may_serve_url, is_settled, repeat_answers};
 use crate::requests::{Identity, RequestRecord, RequestState};
 
 /// One possible state of the wallet, at one instant.
@@ -133,25 +133,25 @@ pub(crate) fn sign(
         let Some(known) = v.book.records.get(key) else { continue };
         if newest_found {
             // If an older request was settled, its payment also answers all newer calls.
-            let (sure, may) = settled(known);
-            if may && other_url(v, ask, known, &mut out) {
+            let (sure, may) = is_settled(known);
+            if may && may_serve_url(v, ask, known, &mut out) {
                 let reply = Reply::Settled;
                 out.push(Expect::Reply { rec: *key, reply, why: "repeat: settled before" });
             }
             as_new &= !sure;
             for (unmatched, rec) in v.book.unmatched_of(*key) {
-                if settled(rec).1 && other_url(v, ask, known, &mut out) {
+                if is_settled(rec).1 && may_serve_url(v, ask, known, &mut out) {
                     let (reply, why) = (Reply::Settled, "repeat: settled before");
                     out.push(Expect::Reply { rec: unmatched, reply, why });
                 }
             }
             continue;
         }
-        let (mut replies, again) = stored(v, *key, known, ticket);
+        let (mut replies, again) = repeat_answers(v, *key, known, ticket);
         for (unmatched, rec) in v.book.unmatched_of(*key) {
-            replies.extend(stored(v, unmatched, rec, ticket).0);
+            replies.extend(repeat_answers(v, unmatched, rec, ticket).0);
         }
-        if !replies.is_empty() && !other_url(v, ask, known, &mut out) {
+        if !replies.is_empty() && !may_serve_url(v, ask, known, &mut out) {
             replies.clear();
         }
         out.extend(replies);
@@ -195,7 +195,7 @@ fn new_request_answers(
     if let (Some((why, must)), true) = (asks, j.act.is_some()) {
         j.act = j.act.filter(|_why| !must);
         j.hold = j.hold.or(Some(why));
-        if held.agent.1 >= policy::MAX_HELD.0 || held.all.1 >= policy::MAX_HELD.1 {
+        if held.agent.1 >= policy::HELD_MAX.0 || held.all.1 >= policy::HELD_MAX.1 {
             j.refuse(429, "TOO_MANY_PENDING", false);
         }
     }

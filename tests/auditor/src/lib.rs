@@ -249,7 +249,7 @@ impl Auditor {
             Observation::Broadcast(tx) if self.on_loan_broadcast(tx)? => {}
             Observation::Broadcast(tx) if self.on_trade_broadcast(tx)? => {}
             Observation::Broadcast(tx) => {
-                self.transfers.broadcast(tx).map_err(|what| violation("transactions", what))?;
+                self.transfers.note_broadcast(tx).map_err(|what| violation("transactions", what))?;
                 self.count("broadcast");
             }
             Observation::Mined { chain, hash, succeeded }
@@ -257,7 +257,7 @@ impl Auditor {
             Observation::Mined { chain, hash, succeeded }
                 if self.on_mined::<Trade>(*chain, hash, *succeeded)? => {}
             Observation::Mined { chain, hash, .. } => {
-                let own = self.transfers.mined(*chain, hash);
+                let own = self.transfers.note_mined(*chain, hash);
                 if own.map_err(|what| violation("transactions", what))? {
                     self.count("mined");
                 }

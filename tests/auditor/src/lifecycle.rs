@@ -45,8 +45,8 @@ impl Auditor {
         self.renew_unattended_day();
         let now = self.time.instant();
         for rec in self.book.records.values_mut() {
-            rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
-            rec.forgotten |= rec.may_be_forgotten(&now);
+            rec.has_lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
+            rec.may_be_replaced |= rec.may_be_forgotten(&now);
             // The held request expires now. If the clock is set back later, it is unknown whether the wallet recorded
             // the expiry.
             if rec.base.contains(&RequestState::Held)
@@ -69,7 +69,7 @@ impl Auditor {
                 rec.overlay.iter().filter(|(t, _)| *t == ticket).map(|(_, s)| s.clone()).collect();
             rec.overlay.retain(|(t, _)| *t != ticket);
             for mut st in mine {
-                if let RequestState::Auth { hi, .. } = &mut st {
+                if let RequestState::Authorized { hi, .. } = &mut st {
                     *hi = seq;
                 }
                 if !rec.base.contains(&st) {
@@ -168,7 +168,7 @@ impl Auditor {
     fn process_ended(&mut self) {
         self.trades.book.process_ended();
         self.loans.book.process_ended();
-        self.trades.restarted = true;
+        self.trades.is_locked_by_restart = true;
         self.restore_maybe_written();
         self.assign_signatures();
         if self.disk_failed.is_some() {
@@ -219,19 +219,19 @@ impl Auditor {
         let now = self.time.instant();
         for rec in self.book.records.values_mut() {
             let authorized = rec.id.is_some()
-                && rec.possible_states(None).all(|s| matches!(s, RequestState::Auth { .. }))
+                && rec.possible_states(None).all(|s| matches!(s, RequestState::Authorized { .. }))
                 && rec.digest.is_none();
             let able = authorized
                 && rec.other_agents.is_empty()
                 && !rec.declined
-                && !rec.lapsed
+                && !rec.has_lapsed
                 && self.is_running
                 && self.possible_configs.iter().all(|w| w.config.may_sign_for(&rec.agent).is_ok())
                 && rec.valid_before().is_some_and(|(least, _)| now.second() < least);
             if !able {
-                rec.signable = None;
-            } else if rec.signable.is_none() {
-                rec.signable = Some(now);
+                rec.signable_since = None;
+            } else if rec.signable_since.is_none() {
+                rec.signable_since = Some(now);
             }
         }
     }
@@ -246,7 +246,7 @@ impl Auditor {
         }
         let now = self.time.instant();
         for rec in self.book.records.values() {
-            let since = rec.signable.map(|at| (at, at.elapsed(&now).1));
+            let since = rec.signable_since.map(|at| (at, at.elapsed(&now).1));
             if let Some((at, Some(ms))) = since
                 && ms >= SIGNING_MS_MAX
             {

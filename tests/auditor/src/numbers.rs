@@ -103,15 +103,15 @@ fn stages(rec: &RequestRecord, ticket: Ticket, report: &Report) -> BTreeSet<u8> 
             out.insert(s);
         }
         // The wallet also looks up the transaction on the chain, and a failure that it finds there is final.
-        if hash && !rec.redeemed && s <= 2 {
+        if hash && !rec.is_redeemed && s <= 2 {
             out.insert(2);
         }
-        if hash && rec.redeemed {
+        if hash && rec.is_redeemed {
             out.insert(4);
         }
     }
     out.remove(&0);
-    if !rec.redeemed {
+    if !rec.is_redeemed {
         out.remove(&4);
     }
     out.into_iter().filter(|s| *s >= rec.stage).collect()
@@ -139,8 +139,8 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
         return out;
     }
     let states = rec.states(None);
-    let authorized = states.iter().any(|s| matches!(s, RequestState::Auth { .. }));
-    let only = states.iter().all(|s| matches!(s, RequestState::Auth { .. }));
+    let authorized = states.iter().any(|s| matches!(s, RequestState::Authorized { .. }));
+    let only = states.iter().all(|s| matches!(s, RequestState::Authorized { .. }));
     if !only || rec.payment.is_none() {
         out.push(Expect::AnyRefusal);
     }

@@ -26,11 +26,11 @@ impl Auditor {
         };
         match order {
             Order::List => self.check_list(&open, end)?,
-            Order::Approve { id, .. } | Order::Deny { id } if self.loans.book.knows(id) => {
+            Order::Approve { id, .. } | Order::Deny { id } if self.loans.book.knows_id(id) => {
                 self.plan_decided::<Loan>(ticket, &open, order, end)?;
             }
             Order::WithdrawPosition(_) => self.check_withdrawal_end(ticket, order, end)?,
-            Order::Approve { id, .. } | Order::Deny { id } if self.trades.book.knows(id) => {
+            Order::Approve { id, .. } | Order::Deny { id } if self.trades.book.knows_id(id) => {
                 self.plan_decided::<Trade>(ticket, &open, order, end)?;
             }
             Order::Approve { id, .. } | Order::Deny { id } => {
@@ -38,7 +38,7 @@ impl Auditor {
             }
             Order::Send(_) => {
                 let sent = !matches!(end, End::Refused { .. });
-                self.transfers.ended(ticket, sent).map_err(|what| {
+                self.transfers.end_order(ticket, sent).map_err(|what| {
                     violation("transactions", format!("{order:?} ended as {end:?}: {what}"))
                 })?;
             }
@@ -173,7 +173,7 @@ impl Auditor {
                     tag = Some("denial");
                 }
                 End::Decided { .. } => {
-                    rec.set_state(RequestState::Auth { lo: open.seq, hi: seq });
+                    rec.set_state(RequestState::Authorized { lo: open.seq, hi: seq });
                     tag = Some("approval");
                 }
                 End::Refused { code } if code == "REQUEST_EXPIRED" && open.is_isolated => {

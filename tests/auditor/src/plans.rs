@@ -17,7 +17,7 @@ mod steps;
 pub(crate) use authority::{Authorization, UNSIGNED_MS};
 pub(crate) use book::PlanBook;
 pub(crate) use record::{Denial, PlanIdentity, PlanRecord};
-pub(crate) use steps::Judged;
+pub(crate) use steps::JudgedStep;
 
 use crate::basics::{Id, Proof, Ticket};
 use crate::clocks::Instant;
@@ -39,7 +39,7 @@ pub(crate) trait Plan: Debug + Clone + PartialEq {
     /// The reason why the operator must approve a plan.
     type Reason: Debug + Copy;
     /// Fields that only the records of this kind of plan have.
-    type Own: Debug + Clone + Default;
+    type Extra: Debug + Clone + Default;
     /// Loans for trades, and trades for loans.
     type Other: Plan;
 
@@ -159,7 +159,7 @@ pub(crate) struct OpenPlan<P: Plan> {
     pub(crate) ask: PlanAsk<P>,
     /// The observation and the instant at which the call arrived.
     pub(crate) seq: u64,
-    pub(crate) arrived: Instant,
+    pub(crate) arrived_at: Instant,
     /// Answers that are correct because the agent may not act: HTTP status and code.
     pub(crate) errors: Vec<(u16, &'static str)>,
     /// States in which the wallet may have judged the call.
@@ -184,7 +184,7 @@ impl Auditor {
         rule: &'static str,
         what: &str,
     ) -> Violation {
-        let rec = P::book(self).recs.get(&key);
+        let rec = P::book(self).records.get(&key);
         let who = rec.map(|r| format!("{} {:?} of {}: {:?}", P::noun(), r.id, r.agent, r.terms));
         violation(rule, format!("{what} ({})", who.unwrap_or_default()))
     }

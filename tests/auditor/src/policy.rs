@@ -8,8 +8,8 @@ use crate::observations::{Address, Ask, Domain, Micros, Offer, Payment};
 /// The largest valid amount, in micro-dollars.
 const MAX_MICROS: u128 = 1_000_000_000_000_000;
 /// The number of held requests of one agent, and of all agents, that the wallet allows.
-pub(crate) const MAX_HELD: (usize, usize) = (20, 500);
-const ZERO: &str = "0x0000000000000000000000000000000000000000";
+pub(crate) const HELD_MAX: (usize, usize) = (20, 500);
+const ZERO_ADDRESS: &str = "0x0000000000000000000000000000000000000000";
 
 /// The terms to be signed, except for the times and the nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Terms {
     pub(crate) validity_s: u64,
     /// The value of the payment for the limits, in micro-dollars. A token without a price counts as zero.
     pub(crate) micros: Micros,
-    pub(crate) priced: bool,
+    pub(crate) is_priced: bool,
     pub(crate) request_url: Option<String>,
     pub(crate) resource_url: Option<String>,
 }
@@ -66,7 +66,7 @@ pub(crate) struct HeldCounts {
 pub(crate) struct Refusal {
     pub(crate) http: u16,
     pub(crate) code: &'static str,
-    pub(crate) sure: bool,
+    pub(crate) is_certain: bool,
 }
 
 /// All correct outcomes for one payment.
@@ -81,14 +81,14 @@ pub(crate) struct Judgement {
 impl Judgement {
     pub(crate) fn refuse(&mut self, http: u16, code: &'static str, sure: bool) {
         if let Some(there) = self.refusals.iter_mut().find(|r| r.code == code) {
-            there.sure |= sure;
+            there.is_certain |= sure;
         } else {
-            self.refusals.push(Refusal { http, code, sure });
+            self.refusals.push(Refusal { http, code, is_certain: sure });
         }
     }
 
     pub(crate) fn must_refuse(&self) -> bool {
-        self.refusals.iter().any(|r| r.sure)
+        self.refusals.iter().any(|r| r.is_certain)
     }
 }
 
@@ -96,7 +96,7 @@ fn is_transferable(offer: &Offer) -> bool {
     offer.transfer_method.as_deref().is_none_or(|m| m == "eip3009")
 }
 
-pub(crate) fn validity(offer: &Offer) -> u64 {
+pub(crate) fn validity_s(offer: &Offer) -> u64 {
     offer.max_timeout_s.unwrap_or(300).max(30)
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn refuse_terms(
     if policy.networks.as_ref().is_some_and(|n| !n.contains(&t.chain)) {
         j.refuse(403, "NETWORK_NOT_ALLOWED_BY_POLICY", true);
     }
-    if !t.priced {
+    if !t.is_priced {
         j.refuse(400, "UNSUPPORTED_ASSET", true);
     }
     let ruling = domains::judge_urls(
@@ -160,17 +160,17 @@ pub(crate) fn refuse_terms(
     if used.spent.1 >= policy.daily {
         j.refuse(429, "LIMIT_REACHED", used.spent.0 >= policy.daily);
     }
-    if !t.priced && used.total.1 > policy.daily {
+    if !t.is_priced && used.total.1 > policy.daily {
         // A token without a price adds nothing, but the agent may already have exceeded its allowance.
         j.refuse(429, "EXCEEDS_DAILY_LIMIT", false);
     }
-    if t.priced && used.total.1.saturating_add(t.micros) > policy.daily {
+    if t.is_priced && used.total.1.saturating_add(t.micros) > policy.daily {
         let sure = used.total.0.saturating_add(t.micros) > policy.daily;
         j.refuse(429, "EXCEEDS_DAILY_LIMIT", sure);
     }
 }
 
-fn malformed(o: &Offer) -> Option<bool> {
+fn is_malformed(o: &Offer) -> Option<bool> {
     if o.amount == 0 || o.max_timeout_s.is_some_and(|s| s > u64::from(u32::MAX)) {
         return Some(true);
     }
@@ -187,9 +187,9 @@ pub(crate) fn terms_of(ask: &Ask, o: &Offer, payer: Option<Address>) -> Terms {
         payee: o.payee.to_lowercase(),
         amount: o.amount,
         payer,
-        validity_s: validity(o),
+        validity_s: validity_s(o),
         micros: if o.reference { u64::try_from(o.amount).unwrap_or(u64::MAX) } else { 0 },
-        priced: o.reference,
+        is_priced: o.reference,
         request_url: ask.request_url.clone(),
         resource_url: o.resource_url.clone(),
     }
@@ -217,18 +217,18 @@ pub(crate) fn judge(
         if used.spent.1 >= policy.daily {
             j.refuse(429, "LIMIT_REACHED", false);
         }
-        if ask.offers.iter().any(|o| malformed(o).is_some()) {
+        if ask.offers.iter().any(|o| is_malformed(o).is_some()) {
             j.refuse(400, "INVALID_X402_FORMAT", false);
         }
         return j;
     };
     let terms = terms_of(ask, offer, payer.clone());
-    if let Some(sure) = malformed(offer) {
+    if let Some(sure) = is_malformed(offer) {
         j.refuse(400, "INVALID_X402_FORMAT", sure);
-    } else if ask.offers.iter().any(|o| malformed(o).is_some()) {
+    } else if ask.offers.iter().any(|o| is_malformed(o).is_some()) {
         j.refuse(400, "INVALID_X402_FORMAT", false);
     }
-    let bad_payee = terms.payee == ZERO || terms.payee == terms.asset;
+    let bad_payee = terms.payee == ZERO_ADDRESS || terms.payee == terms.asset;
     if bad_payee || payer.as_ref() == Some(&terms.payee) || !is_transferable(offer) {
         j.refuse(400, "INVALID_PAYMENT_DATA", true);
     }
@@ -280,10 +280,10 @@ fn hold_or_act(
     let may = off || ruling.hold;
     let why = why.or(may.then_some("hold: clock off the chain"));
     if let Some(why) = why {
-        if held.agent.0 < MAX_HELD.0 && held.all.0 < MAX_HELD.1 {
+        if held.agent.0 < HELD_MAX.0 && held.all.0 < HELD_MAX.1 {
             j.hold = Some(why);
         }
-        if held.agent.1 >= MAX_HELD.0 || held.all.1 >= MAX_HELD.1 {
+        if held.agent.1 >= HELD_MAX.0 || held.all.1 >= HELD_MAX.1 {
             let sure = j.act.is_none() && j.hold.is_none();
             j.refuse(429, "TOO_MANY_PENDING", sure);
         }

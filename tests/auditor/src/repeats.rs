@@ -10,10 +10,10 @@ use crate::requests::{Identity, RequestRecord, RequestState};
 /// Returns whether the request is surely held, or its payment surely valid.
 pub(crate) fn is_in_force(v: View<'_>, rec: &RequestRecord) -> bool {
     let now = v.time.instant();
-    !rec.lapsed
+    !rec.has_lapsed
         && rec.possible_states(None).all(|s| match s {
             RequestState::Held => !rec.expired(&now).1,
-            RequestState::Auth { .. } => {
+            RequestState::Authorized { .. } => {
                 rec.valid_before().is_some_and(|(least, _)| now.second() < least)
             }
             _ => false,
@@ -21,7 +21,7 @@ pub(crate) fn is_in_force(v: View<'_>, rec: &RequestRecord) -> bool {
 }
 
 /// Returns the correct answers about an authorized payment.
-fn authorized(v: View<'_>, rec: &RequestRecord) -> Vec<Reply> {
+fn authorized_replies(v: View<'_>, rec: &RequestRecord) -> Vec<Reply> {
     let now = v.time.instant().second();
     let mut out = Vec::new();
     let (least, most) = rec.valid_before().unwrap_or((i64::MIN, i64::MAX));
@@ -40,7 +40,7 @@ fn authorized(v: View<'_>, rec: &RequestRecord) -> Vec<Reply> {
     out
 }
 
-fn denied() -> Reply {
+fn denied_reply() -> Reply {
     Reply::Rejected(Some("REQUEST_DENIED".to_owned()))
 }
 
@@ -67,12 +67,12 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &RequestRecord) -> Vec<Expect> {
                     say(expired(), "poll: expired");
                 }
             }
-            RequestState::Auth { .. } => {
-                for reply in authorized(v, rec) {
+            RequestState::Authorized { .. } => {
+                for reply in authorized_replies(v, rec) {
                     say(reply, "poll: authorized");
                 }
             }
-            RequestState::Denied => say(denied(), "poll: denied"),
+            RequestState::Denied => say(denied_reply(), "poll: denied"),
             RequestState::Expired => say(expired(), "poll: expired"),
             RequestState::Refused { code, .. } => {
                 say(Reply::Rejected(Some(code.clone())), "poll: refused")
@@ -89,14 +89,14 @@ fn is_past(ended: &[Instant], now: &Instant) -> bool {
 }
 
 /// Returns whether the payment was settled: (surely, possibly).
-pub(crate) fn settled(rec: &RequestRecord) -> (bool, bool) {
+pub(crate) fn is_settled(rec: &RequestRecord) -> (bool, bool) {
     let sure = rec.stage >= 3;
     let reported = rec.stage_maybe.iter().any(|(_, stage)| *stage >= 3);
-    (sure, sure || reported || (rec.hash_reported && rec.redeemed))
+    (sure, sure || reported || (rec.hash_reported && rec.is_redeemed))
 }
 
 /// Returns the correct answers to a repeated call, and whether it may be judged as a new request.
-pub(crate) fn stored(
+pub(crate) fn repeat_answers(
     v: View<'_>,
     key: u64,
     rec: &RequestRecord,
@@ -110,8 +110,8 @@ pub(crate) fn stored(
     for st in states {
         match st {
             RequestState::Nothing => as_new = true,
-            RequestState::Auth { .. } => {
-                let (sure, may) = settled(rec);
+            RequestState::Authorized { .. } => {
+                let (sure, may) = is_settled(rec);
                 if may {
                     say(Reply::Settled, "repeat: settled");
                 }
@@ -119,8 +119,8 @@ pub(crate) fn stored(
                     continue;
                 }
                 // The payment has expired once. A later request may have replaced it before the clock was set back.
-                as_new |= rec.lapsed && !hmac;
-                for reply in authorized(v, rec) {
+                as_new |= rec.has_lapsed && !hmac;
+                for reply in authorized_replies(v, rec) {
                     match reply {
                         Reply::AlreadySigned if hmac => {
                             say(Reply::Expired, "repeat: no longer valid")
@@ -136,9 +136,9 @@ pub(crate) fn stored(
             }
             RequestState::Denied => {
                 if hmac || !is_past(&rec.denials, &now) {
-                    say(denied(), "repeat: denied");
+                    say(denied_reply(), "repeat: denied");
                 }
-                as_new |= !hmac && rec.forgotten;
+                as_new |= !hmac && rec.may_be_replaced;
             }
             RequestState::Held if !rec.expired(&now).1 => say(Reply::Pending, "repeat: held"),
             RequestState::Held | RequestState::Expired => {
@@ -152,7 +152,7 @@ pub(crate) fn stored(
                 if hmac || !past {
                     say(Reply::Rejected(Some("REQUEST_EXPIRED".to_owned())), "repeat: expired");
                 }
-                as_new |= !hmac && rec.forgotten;
+                as_new |= !hmac && rec.may_be_replaced;
             }
             RequestState::Refused { http, code } => {
                 if hmac {
@@ -170,7 +170,7 @@ pub(crate) fn stored(
 }
 
 /// Returns whether the wallet may answer a call with this URL. A URL other than the first must pass the domain rule.
-pub(crate) fn other_url(
+pub(crate) fn may_serve_url(
     v: View<'_>,
     ask: &Ask,
     rec: &RequestRecord,

@@ -12,7 +12,7 @@ pub(crate) enum RequestState {
     Nothing,
     Held,
     /// Authorized after the observation `lo` and not after `hi`.
-    Auth {
+    Authorized {
         lo: u64,
         hi: u64,
     },
@@ -80,18 +80,18 @@ pub(crate) struct RequestRecord {
     pub(crate) hash_reported: bool,
     pub(crate) failure_reported: bool,
     pub(crate) failed_by_lookup: bool,
-    pub(crate) redeemed: bool,
+    pub(crate) is_redeemed: bool,
     /// Whether the wall clock has passed the end of the payment's validity. Setting it back does not undo every effect.
-    pub(crate) lapsed: bool,
+    pub(crate) has_lapsed: bool,
     /// Whether the denial or expiry was once 15 minutes old, so that a later request may have replaced this one before
     /// the clock was set back.
-    pub(crate) forgotten: bool,
+    pub(crate) may_be_replaced: bool,
     /// Whether the process died after the authorization, so that the record of the signature may be lost.
     pub(crate) died: bool,
     /// Whether the key holder has refused to sign.
     pub(crate) declined: bool,
     /// The instant since which, in the calm phase, the request could have been signed.
-    pub(crate) signable: Option<Instant>,
+    pub(crate) signable_since: Option<Instant>,
 }
 
 impl RequestRecord {
@@ -121,12 +121,12 @@ impl RequestRecord {
             hash_reported: false,
             failure_reported: false,
             failed_by_lookup: false,
-            redeemed: false,
-            lapsed: false,
-            forgotten: false,
+            is_redeemed: false,
+            has_lapsed: false,
+            may_be_replaced: false,
             died: false,
             declined: false,
-            signable: None,
+            signable_since: None,
         }
     }
 
@@ -182,7 +182,7 @@ impl RequestRecord {
             return false;
         }
         for st in &mut left {
-            if let RequestState::Auth { hi, .. } = st {
+            if let RequestState::Authorized { hi, .. } = st {
                 *hi = (*hi).min(seq);
             }
         }
@@ -223,8 +223,8 @@ impl RequestRecord {
     /// call.
     pub(crate) fn may_have_expired(&self, now: &Instant) -> bool {
         matches!(self.identity, Identity::Bearer { .. })
-            && self.possible_states(None).any(|st| matches!(st, RequestState::Auth { .. }))
-            && (self.lapsed || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
+            && self.possible_states(None).any(|st| matches!(st, RequestState::Authorized { .. }))
+            && (self.has_lapsed || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
     }
 
     /// Returns whether a payment has terms with which this request may have been authorized.
@@ -263,7 +263,7 @@ impl RequestRecord {
                     out((0, 0));
                     self.holds.iter().for_each(|(t, _)| out((0, t.micros)));
                 }
-                RequestState::Auth { lo, hi } => {
+                RequestState::Authorized { lo, hi } => {
                     if *lo <= p.since_event {
                         out((0, 0));
                     }

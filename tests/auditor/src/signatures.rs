@@ -7,7 +7,7 @@ use crate::{Auditor, Violation, violation};
 
 impl Auditor {
     /// Returns the first rule that forbids signing for this agent; `None` if any possible state allows it.
-    pub(crate) fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
+    pub(crate) fn forbidding_rule(&self, agent: Option<&str>) -> Option<&'static str> {
         let mut rule = None;
         for w in &self.possible_configs {
             let judged = match agent {
@@ -41,7 +41,7 @@ impl Auditor {
             return Ok(());
         }
         let Some(id) = &s.request else {
-            if let Some(rule) = self.forbids(None) {
+            if let Some(rule) = self.forbidding_rule(None) {
                 return Err(violation(
                     rule,
                     format!("{signer} signed a transaction while the wallet is locked"),
@@ -78,7 +78,7 @@ impl Auditor {
             Some(rec) => (rec.agent.clone(), rec.digest.clone()),
             None => return Ok(()),
         };
-        if let Some(rule) = self.forbids(Some(&agent)) {
+        if let Some(rule) = self.forbidding_rule(Some(&agent)) {
             let again = rule == "I-i" && before.as_ref() == Some(&s.digest);
             if !again {
                 return Err(violation(
@@ -100,7 +100,7 @@ impl Auditor {
         let seq = self.seq;
         let disk = self.disk_failed;
         if let Some(rec) = self.book.records.get_mut(&key) {
-            if !rec.narrow(seq, |st| matches!(st, RequestState::Auth { .. })) {
+            if !rec.narrow(seq, |st| matches!(st, RequestState::Authorized { .. })) {
                 let states = rec.states(None);
                 let late =
                     states.iter().all(|s| matches!(s, RequestState::Held | RequestState::Expired));
@@ -115,7 +115,7 @@ impl Auditor {
             if let Some(at) = disk
                 && rec
                     .possible_states(None)
-                    .all(|s| matches!(s, RequestState::Auth { lo, .. } if *lo > at))
+                    .all(|s| matches!(s, RequestState::Authorized { lo, .. } if *lo > at))
             {
                 return Err(violation(
                     "disk",
@@ -168,7 +168,7 @@ impl Auditor {
     fn may_have_signed(&self, signer: &str) -> Vec<u64> {
         let may = |rec: &RequestRecord| {
             rec.id.is_none()
-                && rec.possible_states(None).any(|s| matches!(s, RequestState::Auth { .. }))
+                && rec.possible_states(None).any(|s| matches!(s, RequestState::Authorized { .. }))
                 && rec
                     .authorizations
                     .iter()
@@ -192,13 +192,13 @@ impl Auditor {
                 self.unbound_payments.insert(id, (signer, digest));
                 continue;
             };
-            rec.narrow(self.seq, |st| matches!(st, RequestState::Auth { .. }));
+            rec.narrow(self.seq, |st| matches!(st, RequestState::Authorized { .. }));
             rec.digest = Some(digest);
         }
     }
 
     /// Checks a payment header that the wallet returned for this request.
-    pub(crate) fn give_header(&mut self, key: u64, payment: &Payment) -> Result<(), Violation> {
+    pub(crate) fn check_header(&mut self, key: u64, payment: &Payment) -> Result<(), Violation> {
         let Some(rec) = self.book.records.get_mut(&key) else { return Ok(()) };
         let id = rec.id.clone().unwrap_or_default();
         if let Some(first) = &rec.payment {
@@ -291,7 +291,7 @@ impl Auditor {
                 ),
             ));
         }
-        rec.redeemed = true;
+        rec.is_redeemed = true;
         Ok(())
     }
 }

@@ -37,12 +37,12 @@ pub(crate) struct Trades {
     /// The largest daily volume in force for each agent so far.
     pub(crate) largest_volume: BTreeMap<String, u64>,
     /// Whether the wallet is locked because its process has ended, which ends no plan.
-    pub(crate) restarted: bool,
+    pub(crate) is_locked_by_restart: bool,
 }
 
 /// Fields that only the record of a trade has.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TradeOwn {
+pub(crate) struct TradeExtra {
     /// The value in micro-dollars, and the slippage in basis points: (least, most).
     pub(crate) value: Option<(u64, u64)>,
     pub(crate) slippage: Option<(u32, u32)>,

@@ -271,7 +271,7 @@ pub struct Permit {
 pub enum SignedContent {
     /// A payment, or something that the driver cannot decode.
     #[default]
-    Unseen,
+    Undecodable,
     Transaction(Box<Transaction>),
     Permit(Permit),
 }

@@ -17,9 +17,9 @@ struct ExpectedSend {
     /// The addresses from which the transaction may be sent.
     from: BTreeSet<Address>,
     /// Whether the wallet may have been open when it decided the order.
-    allowed: bool,
+    may_have_been_open: bool,
     /// Whether the transaction may come from an unknown address.
-    any: bool,
+    may_be_unknown_sender: bool,
     body: (u64, Address, u128, String),
     outcome: SendOutcome,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Transfers {
     slots: BTreeMap<(u64, Address, u64), Slot>,
 }
 
-fn plain(hex: &str) -> String {
+fn strip_prefix_0x(hex: &str) -> String {
     let hex = hex.to_lowercase();
     hex.strip_prefix("0x").unwrap_or(&hex).to_owned()
 }
@@ -48,17 +48,17 @@ fn body(send: &Send, stablecoin: &str) -> (u64, Address, u128, String) {
     if send.native {
         (send.chain, send.to.to_lowercase(), send.amount, String::new())
     } else {
-        let data = format!("a9059cbb{:0>64}{:0>64x}", plain(&send.to), send.amount);
+        let data = format!("a9059cbb{:0>64}{:0>64x}", strip_prefix_0x(&send.to), send.amount);
         (send.chain, stablecoin.to_lowercase(), 0, data)
     }
 }
 
 impl Transfers {
-    pub(crate) fn ordered(&mut self, ticket: Ticket, send: &Send, stablecoin: &str) {
+    pub(crate) fn add_order(&mut self, ticket: Ticket, send: &Send, stablecoin: &str) {
         let sending = ExpectedSend {
             from: BTreeSet::new(),
-            allowed: false,
-            any: false,
+            may_have_been_open: false,
+            may_be_unknown_sender: false,
             body: body(send, stablecoin),
             outcome: SendOutcome::Unknown,
         };
@@ -68,12 +68,12 @@ impl Transfers {
     /// Notes that the wallet may execute the order from this address.
     pub(crate) fn note_possible_sender(&mut self, ticket: Ticket, from: Option<&str>) {
         if let Some(s) = self.sends.get_mut(&ticket) {
-            s.allowed = true;
+            s.may_have_been_open = true;
             match from {
                 Some(from) => {
                     s.from.insert(from.to_owned());
                 }
-                None => s.any = true,
+                None => s.may_be_unknown_sender = true,
             }
         }
     }
@@ -81,18 +81,18 @@ impl Transfers {
     fn count(&self, from: &str, body: &(u64, Address, u128, String)) -> (usize, usize) {
         let able = |s: &&ExpectedSend| {
             s.outcome != SendOutcome::Refused
-                && s.allowed
+                && s.may_have_been_open
                 && s.body == *body
-                && (s.any || s.from.contains(from))
+                && (s.may_be_unknown_sender || s.from.contains(from))
         };
         let slots = self.slots.iter().filter(|((_, f, _), s)| f == from && s.body == *body).count();
         (slots, self.sends.values().filter(able).count())
     }
 
     /// Notes how the order ended. Fails with a description of the violation.
-    pub(crate) fn ended(&mut self, ticket: Ticket, sent: bool) -> Result<(), String> {
+    pub(crate) fn end_order(&mut self, ticket: Ticket, sent: bool) -> Result<(), String> {
         let Some(s) = self.sends.get_mut(&ticket) else { return Ok(()) };
-        if sent && !s.allowed {
+        if sent && !s.may_have_been_open {
             return Err(
                 "it was executed although the wallet was locked or has no such address".into()
             );
@@ -110,9 +110,9 @@ impl Transfers {
         Ok(())
     }
 
-    pub(crate) fn broadcast(&mut self, tx: &Transaction) -> Result<(), String> {
+    pub(crate) fn note_broadcast(&mut self, tx: &Transaction) -> Result<(), String> {
         let from = tx.from.to_lowercase();
-        let body = (tx.chain, tx.to.to_lowercase(), tx.value, plain(&tx.data));
+        let body = (tx.chain, tx.to.to_lowercase(), tx.value, strip_prefix_0x(&tx.data));
         let key = (tx.chain, from.clone(), tx.nonce);
         if let Some(slot) = self.slots.get_mut(&key) {
             if slot.body != body {
@@ -136,7 +136,7 @@ impl Transfers {
         Ok(())
     }
 
-    pub(crate) fn mined(&mut self, chain: u64, hash: &str) -> Result<bool, String> {
+    pub(crate) fn note_mined(&mut self, chain: u64, hash: &str) -> Result<bool, String> {
         let found =
             self.slots.iter_mut().find(|((c, _, _), s)| *c == chain && s.hashes.contains(hash));
         let Some(((_, from, nonce), slot)) = found else { return Ok(false) };
@@ -150,7 +150,7 @@ impl Transfers {
     /// Returns whether an order asks for this transaction.
     pub(crate) fn asks_for(&self, tx: &Transaction) -> bool {
         let from = tx.from.to_lowercase();
-        let body = (tx.chain, tx.to.to_lowercase(), tx.value, plain(&tx.data));
+        let body = (tx.chain, tx.to.to_lowercase(), tx.value, strip_prefix_0x(&tx.data));
         if let Some(slot) = self.slots.get(&(tx.chain, from.clone(), tx.nonce)) {
             return slot.body == body;
         }
@@ -159,14 +159,14 @@ impl Transfers {
     }
 
     /// Returns whether this nonce belongs to a transfer.
-    pub(crate) fn uses(&self, at: &(u64, Address, u64)) -> bool {
+    pub(crate) fn owns_nonce(&self, at: &(u64, Address, u64)) -> bool {
         self.slots.contains_key(at)
     }
 
     /// Returns whether a transaction of this address may be signed: an order for it exists and was not refused.
     pub(crate) fn has_open_send(&self, from: &str) -> bool {
         let open = |s: &ExpectedSend| {
-            s.allowed && s.outcome != SendOutcome::Refused && (s.any || s.from.contains(from))
+            s.may_have_been_open && s.outcome != SendOutcome::Refused && (s.may_be_unknown_sender || s.from.contains(from))
         };
         self.sends.values().any(open)
     }

@@ -63,9 +63,9 @@ impl Auditor {
 
     /// Returns the least value of the executed trades that were requested since this observation, in micro-dollars.
     fn least_traded(&self, since: u64) -> Micros {
-        let trades = self.trades.book.recs.values().filter(|rec| rec.from > since);
+        let trades = self.trades.book.records.values().filter(|rec| rec.from > since);
         let executed = trades.filter(|rec| matches!(rec.end, Some(TradeState::Executed { .. })));
-        let values = executed.filter_map(|rec| rec.own.value).map(|(least, _most)| least);
+        let values = executed.filter_map(|rec| rec.extra.value).map(|(least, _most)| least);
         values.fold(0, Micros::saturating_add)
     }
 

@@ -59,20 +59,20 @@ impl Wide {
         word
     }
 
-    fn saturated(self) -> u128 {
+    fn saturating_u128(self) -> u128 {
         if self.high == 0 { self.low } else { u128::MAX }
     }
 }
 
 /// Returns a × b / c, rounded down.
 pub(crate) fn floor(a: u128, b: u128, c: u128) -> u128 {
-    Wide::product(a, b).divide(c).0.saturated()
+    Wide::product(a, b).divide(c).0.saturating_u128()
 }
 
 /// Returns a × b / c, rounded up.
 pub(crate) fn ceil(a: u128, b: u128, c: u128) -> u128 {
     let (quotient, rest) = Wide::product(a, b).divide(c);
-    quotient.saturated().saturating_add(u128::from(rest > 0))
+    quotient.saturating_u128().saturating_add(u128::from(rest > 0))
 }
 
 #[cfg(test)]

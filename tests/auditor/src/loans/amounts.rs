@@ -38,18 +38,18 @@ impl PlanBook<Loan> {
     /// Returns the amount that an unfinished supply reserves: (least, most).
     fn reserved_by_supply(&self, key: u64, rec: &LoanRecord, now: &Instant) -> (u128, u128) {
         let Some(amount) = rec.supplied_assets() else { return (0, 0) };
-        if rec.refused.is_some() || rec.denied() {
+        if rec.refused.is_some() || rec.is_denied() {
             return (0, 0);
         }
         let main = self.main_of(key).map(|(_, slot)| slot);
-        let returned = main.is_none_or(Slot::returned);
+        let returned = main.is_none_or(Slot::is_value_returned);
         // A foreign transaction took the nonce. The loan's transaction could still be mined, so its amount stays
         // counted.
-        let displaced = main.is_some_and(|slot| slot.taken);
+        let displaced = main.is_some_and(|slot| slot.is_nonce_taken);
         match &rec.end {
             _ if displaced => return (amount, amount),
-            Some(LoanState::Executed { .. }) if !rec.soft_end => return (0, 0),
-            Some(LoanState::Rejected { .. } | LoanState::Failed { .. }) if !rec.soft_end => {
+            Some(LoanState::Executed { .. }) if !rec.may_lose_end => return (0, 0),
+            Some(LoanState::Rejected { .. } | LoanState::Failed { .. }) if !rec.may_lose_end => {
                 return if returned { (0, 0) } else { (0, amount) };
             }
             _ => {}
@@ -62,9 +62,9 @@ impl PlanBook<Loan> {
         // Once the transaction is in a block, either the reservation or the chain's value counts its amount.
         let in_flight = main.is_some_and(|slot| {
             let sent = !slot.hashes.is_empty() && !slot.may_return();
-            sent && slot.included.is_none() && slot.unmined.is_none() && slot.mined.is_none()
+            sent && slot.included.is_none() && slot.unmined_at.is_none() && slot.mined.is_none()
         });
-        let sure = rec.surely_held(now) || in_flight;
+        let sure = rec.is_surely_held(now) || in_flight;
         (if sure { amount } else { 0 }, amount)
     }
 
@@ -79,7 +79,7 @@ impl PlanBook<Loan> {
         now: &Instant,
     ) -> (u128, u128) {
         let mut sum = (0u128, 0u128);
-        for (key, rec) in self.recs.iter().filter(|(key, _)| **key != except) {
+        for (key, rec) in self.records.iter().filter(|(key, _)| **key != except) {
             let ((paid, may), (on, maybe)) = (rec.is_paid_by(payer), counts(rec.terms.chain));
             let (least, most) = self.reserved_by_supply(*key, rec, now);
             let least = if paid && on { least } else { 0 };
@@ -100,12 +100,12 @@ impl PlanBook<Loan> {
         written_off: &[(Ticket, u64, u64, Address)],
     ) -> Principal {
         let mut moves: Vec<(u64, &LoanRecord, &Slot)> = Vec::new();
-        for (key, rec) in &self.recs {
+        for (key, rec) in &self.records {
             let Some((_, slot)) = self.main_of(*key).filter(|_| rec.is_paid_by(payer).1) else {
                 continue;
             };
-            if slot.succeeded() || slot.unmined.is_some() {
-                moves.push((slot.signed, rec, slot));
+            if slot.succeeded() || slot.unmined_at.is_some() {
+                moves.push((slot.signed_at, rec, slot));
             }
         }
         moves.sort_by_key(|(signed, _, _)| *signed);
@@ -129,7 +129,7 @@ impl PlanBook<Loan> {
             }
             let exit = rec.terms.amount == LoanAmount::All;
             *least = if exit { 0 } else { least.saturating_sub(out) };
-            let finished = matches!(rec.end, Some(LoanState::Executed { .. })) && !rec.soft_end;
+            let finished = matches!(rec.end, Some(LoanState::Executed { .. })) && !rec.may_lose_end;
             if sure && finished {
                 *most = most.saturating_sub(out);
             }
@@ -144,11 +144,11 @@ impl PlanBook<Loan> {
         place: &Place,
         signed: std::ops::RangeInclusive<u64>,
     ) -> u128 {
-        let all = self.recs.iter().filter_map(|(key, rec)| {
+        let all = self.records.iter().filter_map(|(key, rec)| {
             let (_, slot) = self.main_of(*key)?;
             let here = (rec.terms.chain, &rec.terms.venue) == (place.0, &place.1);
             let mine = rec.is_paid_by(payer).1 && here && slot.succeeded();
-            if mine && signed.contains(&slot.signed) { rec.supplied() } else { None }
+            if mine && signed.contains(&slot.signed_at) { rec.supplied() } else { None }
         });
         all.fold(0u128, u128::saturating_add)
     }

@@ -35,8 +35,8 @@ impl Auditor {
         state: &LoanState,
     ) -> Result<(), Violation> {
         let key = call.rec;
-        let automatic = self.loans.book.recs.get(&key).is_some_and(|rec| rec.automatic);
-        if self.loans.book.begun(key) && automatic {
+        let automatic = self.loans.book.records.get(&key).is_some_and(|rec| rec.may_be_automatic);
+        if self.loans.book.has_begun(key) && automatic {
             // The wallet decided before the first step of the plan, and that step was judged when it was signed.
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl Auditor {
 
     /// Checks that a withdrawal is not refused for money.
     pub(super) fn check_money_refusal(&self, key: u64, codes: &[&str]) -> Result<(), Violation> {
-        let rec = self.loans.book.recs.get(&key);
+        let rec = self.loans.book.records.get(&key);
         if rec.is_none_or(|rec| rec.terms.action == LoanAction::Supply) {
             return Ok(());
         }

@@ -26,7 +26,7 @@ impl Auditor {
                 format!("a step was signed at {now:?} although the approval came after 15 minutes");
             return Err(self.loan_violation(key, "I-e", &what));
         }
-        if self.loans.book.begun(key) {
+        if self.loans.book.has_begun(key) {
             return Ok(());
         }
         // For an approval, the wallet applies the current policy to fresh readings. An approval can lift holds, but not
@@ -47,7 +47,7 @@ impl Auditor {
 
     /// Checks that a loan without an approval may be executed.
     fn check_automatic_loan(&self, key: u64, rec: &LoanRecord) -> Result<(), Violation> {
-        if rec.automatic {
+        if rec.may_be_automatic {
             return Ok(());
         }
         let mut why = rec.not_automatic;

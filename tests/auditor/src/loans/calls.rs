@@ -39,8 +39,8 @@ impl Auditor {
     fn watch_loan_approvals(&mut self) {
         let now = self.time.instant();
         let mut open = Vec::new();
-        for (key, rec) in &self.loans.book.recs {
-            if rec.may_live() && !self.loans.book.begun(*key) {
+        for (key, rec) in &self.loans.book.records {
+            if rec.may_live() && !self.loans.book.has_begun(*key) {
                 let all = rec.authorizations.iter().filter(|auth| auth.is_recent_approval(&now));
                 open.extend(all.map(|auth| (auth.ticket, *key)));
             }
@@ -57,13 +57,13 @@ impl Auditor {
         let taken: Vec<Snapshot> =
             configs.into_iter().flat_map(|config| self.loan_snapshots(key, &config)).collect();
         let now = self.time.instant();
-        if let Some(rec) = self.loans.book.recs.get_mut(&key)
+        if let Some(rec) = self.loans.book.records.get_mut(&key)
             && !taken.is_empty()
         {
             rec.payers.extend(taken.iter().filter_map(|one| one.payer.clone()));
             let waiting = !rec.accepted && rec.refused.is_none();
-            if waiting && !rec.moments.contains(&now) {
-                rec.moments.push(now);
+            if waiting && !rec.acceptance_instants.contains(&now) {
+                rec.acceptance_instants.push(now);
             }
         }
         taken
@@ -73,7 +73,7 @@ impl Auditor {
     ///
     /// These are the agent's address and, if the loan was accepted, the agent's earlier addresses.
     fn loan_snapshots(&self, key: u64, config: &Config) -> Vec<Snapshot> {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return Vec::new() };
+        let Some(rec) = self.loans.book.records.get(&key) else { return Vec::new() };
         let payer = || {
             let commission = config.agents.get(&rec.agent)?.commission.as_ref()?;
             Some(config.accounts.get(&commission.account)?.address.clone())
@@ -124,7 +124,7 @@ impl Auditor {
     fn last_approval(&self, rec: &LoanRecord) -> u64 {
         let place = (rec.terms.chain, &rec.terms.venue);
         let same =
-            self.loans.book.recs.values().filter(|other| {
+            self.loans.book.records.values().filter(|other| {
                 other.is_supply() && (other.terms.chain, &other.terms.venue) == place
             });
         let all = same.flat_map(|other| &other.authorizations);
@@ -134,7 +134,7 @@ impl Auditor {
     /// Returns whether this address surely never supplied to the venue.
     fn is_first_supply(&self, key: u64, rec: &LoanRecord, payer: &str) -> bool {
         let (chain, venue) = (rec.terms.chain, &rec.terms.venue);
-        let mut others = self.loans.book.recs.iter().filter(|(other, _)| **other != key);
+        let mut others = self.loans.book.records.iter().filter(|(other, _)| **other != key);
         let used = others.any(|(other, r)| {
             let same = (r.terms.chain, &r.terms.venue) == (chain, venue) && r.is_supply();
             let approved = r.authorizations.iter().any(|auth| !auth.by_call);
@@ -156,7 +156,7 @@ impl Auditor {
 
     /// Judges a loan in one state, with everything that the wallet has read since the observation `from`.
     pub(super) fn loan_verdict(&self, key: u64, from: u64, snapshot: &Snapshot) -> Option<Verdict> {
-        let rec = self.loans.book.recs.get(&key)?;
+        let rec = self.loans.book.records.get(&key)?;
         let (_, policy) = snapshot.config.policy_of(&rec.agent)?;
         let payers: BTreeSet<Address> = snapshot.payer.iter().cloned().collect();
         let case = Case {

@@ -11,19 +11,19 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Auditor {
     /// Notes the largest ceiling of each unfinished loan's agent, and the chains that surely count toward it.
     pub(super) fn note_ceilings(&mut self) {
-        for rec in self.loans.book.recs.values_mut() {
+        for rec in self.loans.book.records.values_mut() {
             if !rec.may_live() || !rec.is_supply() {
                 continue;
             }
             for w in &self.possible_configs {
                 let Some((_, policy)) = w.config.policy_of(&rec.agent) else { continue };
-                rec.own.largest_total = rec.own.largest_total.max(policy.lending.max_total.into());
+                rec.extra.largest_total = rec.extra.largest_total.max(policy.lending.max_total.into());
                 let networks = w.config.networks.iter().filter(|(chain, network)| {
                     let all = &policy.policy.networks;
                     network.is_enabled && all.as_ref().is_none_or(|all| all.contains(chain))
                 });
                 let on: BTreeSet<u64> = networks.map(|(chain, _)| *chain).collect();
-                let known = rec.own.counted.get_or_insert_with(|| on.clone());
+                let known = rec.extra.counted_chains.get_or_insert_with(|| on.clone());
                 known.retain(|chain| on.contains(chain));
             }
         }
@@ -47,7 +47,7 @@ impl Auditor {
         since: u64,
     ) -> Result<(), Violation> {
         let Some(amount) = rec.supplied_assets() else { return Ok(()) };
-        let on = |chain: u64| rec.own.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
+        let on = |chain: u64| rec.extra.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
         let counts = |chain: u64| (on(chain), true);
         let now: Instant = self.time.instant();
         let book = &self.loans.book;
@@ -68,10 +68,10 @@ impl Auditor {
         let counted = places.iter().filter(|((chain, _), _)| on(*chain));
         let deployed = counted.map(value).fold(0u128, u128::saturating_add);
         let sum = deployed.saturating_add(reserved).saturating_add(amount);
-        if sum > rec.own.largest_total {
+        if sum > rec.extra.largest_total {
             let what = format!(
                 "a supply was signed that makes {sum} of deployed {deployed}, reserved {reserved} and its own {amount}; the ceiling was never above {}",
-                rec.own.largest_total
+                rec.extra.largest_total
             );
             return Err(self.loan_violation(key, "exposure", &what));
         }
@@ -82,13 +82,13 @@ impl Auditor {
     pub(crate) fn on_deployed(&mut self, truth: &TruePositions) -> Result<(), Violation> {
         self.loans.readings.add_truth(self.seq, truth);
         let owner = truth.owner.to_lowercase();
-        let recs = self.loans.book.recs.iter().filter(|(_, rec)| rec.is_supply());
+        let recs = self.loans.book.records.iter().filter(|(_, rec)| rec.is_supply());
         for (key, rec) in recs {
             let Some((at, slot)) = self.loans.book.main_of(*key) else { continue };
             let here = (at.0, &at.1) == (truth.chain, &owner);
             let block = slot.included.as_ref().map(|included| included.block);
             if here && slot.succeeded() && block == Some(truth.block) {
-                self.check_block(*key, rec, &owner, slot.signed)?;
+                self.check_block(*key, rec, &owner, slot.signed_at)?;
             }
         }
         self.count("deployed");
@@ -108,7 +108,7 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let book = &self.loans.book;
         let since = rec.authorizations.iter().map(|auth| auth.seq).max().unwrap_or(rec.from);
-        let on = |chain: u64| rec.own.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
+        let on = |chain: u64| rec.extra.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
         let mut deployed = 0u128;
         for chain in self.loans.facts.keys().filter(|chain| on(**chain)) {
             let Some(truth) = self.loans.readings.truth_at(*chain, owner, self.seq) else {
@@ -135,19 +135,19 @@ impl Auditor {
                 deployed = deployed.saturating_add(counted);
             }
         }
-        let unconfirmed = book.recs.iter().filter(|(other, r)| {
+        let unconfirmed = book.records.iter().filter(|(other, r)| {
             let earlier = book.main_of(**other).is_some_and(|(_, slot)| {
-                let open = !slot.is_done() && slot.unmined.is_none() && !slot.may_return();
-                slot.signed < signed && open && !slot.hashes.is_empty()
+                let open = !slot.is_done() && slot.unmined_at.is_none() && !slot.may_return();
+                slot.signed_at < signed && open && !slot.hashes.is_empty()
             });
             **other != key && r.is_paid_by(owner).0 && on(r.terms.chain) && earlier
         });
         let unconfirmed = unconfirmed.filter_map(|(_, r)| r.supplied());
         let sum = unconfirmed.fold(deployed, u128::saturating_add);
-        if sum > rec.own.largest_total {
+        if sum > rec.extra.largest_total {
             let what = format!(
                 "with its block {sum} are deployed, interest since the decision aside; the ceiling was never above {}",
-                rec.own.largest_total
+                rec.extra.largest_total
             );
             return Err(self.loan_violation(key, "I-r", &what));
         }

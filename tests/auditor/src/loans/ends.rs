@@ -16,7 +16,7 @@ impl Auditor {
             return self.check_position(key, *position_after);
         }
         self.check_loan_effect(key, state)?;
-        match self.loans.book.recs.get(&key) {
+        match self.loans.book.records.get(&key) {
             Some(rec) if state.status() == Status::Rejected => self.check_explained(key, rec)?,
             _ => self.check_executing::<Loan>(key)?,
         }
@@ -31,8 +31,8 @@ impl Auditor {
         tx_hash: &str,
         assets_moved: Option<u128>,
     ) -> Result<(), Violation> {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
-        let mains = self.loans.book.slots.of(key).filter(|(_, slot)| slot.kind == Kind::Loan);
+        let Some(rec) = self.loans.book.records.get(&key) else { return Ok(()) };
+        let mains = self.loans.book.slots.of_record(key).filter(|(_, slot)| slot.kind == Kind::Loan);
         let Some((at, slot)) = mains.max_by_key(|(_, slot)| slot.hashes.contains(tx_hash)) else {
             let what = "it is executed, but nothing that moves its money was signed";
             return Err(self.loan_violation(key, "executed", what));
@@ -60,14 +60,14 @@ impl Auditor {
 
     /// Checks a reported position: a node or the chain must have shown this value after the signature.
     fn check_position(&self, key: u64, position_after: Option<u128>) -> Result<(), Violation> {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
+        let Some(rec) = self.loans.book.records.get(&key) else { return Ok(()) };
         let (Some(told), Some((at, slot))) = (position_after, self.loans.book.main_of(key)) else {
             return Ok(());
         };
         let place = (rec.terms.chain, rec.terms.venue.as_str());
-        let read = self.loans.readings.positions_since(place, &at.1, slot.signed);
+        let read = self.loans.readings.positions_since(place, &at.1, slot.signed_at);
         let mut shown: Vec<u128> = read.filter_map(|(_, one)| one.value).collect();
-        for truth in self.loans.readings.truths_since(place.0, &at.1, slot.signed) {
+        for truth in self.loans.readings.truths_since(place.0, &at.1, slot.signed_at) {
             let value = truth.positions.iter().find(|(venue, _, _)| *venue == rec.terms.venue);
             shown.push(value.map_or(0, |(_, value, _)| *value));
         }
@@ -83,7 +83,7 @@ impl Auditor {
     ///
     /// Otherwise its amount would count twice: returned to the ceiling, and spent on the chain.
     fn check_loan_effect(&self, key: u64, state: &LoanState) -> Result<(), Violation> {
-        for (at, slot) in self.loans.book.slots.of(key).filter(|(_, s)| s.kind == Kind::Loan) {
+        for (at, slot) in self.loans.book.slots.of_record(key).filter(|(_, s)| s.kind == Kind::Loan) {
             if !self.may_have_effect::<Loan>(at, slot) {
                 continue;
             }
@@ -96,11 +96,11 @@ impl Auditor {
 
     /// Returns an allowance that a loan gave and did not revoke.
     pub(super) fn left_by_loan(&self, key: u64, rec: &LoanRecord) -> Option<&OpenAllowance> {
-        let slots = || self.loans.book.slots.of(key);
+        let slots = || self.loans.book.slots.of_record(key);
         let (at, approval) = slots().find(|(_, s)| s.kind == Kind::Approve && s.succeeded())?;
         if slots().any(|(_, slot)| slot.is_reverted_revocation()) {
             return None;
         }
-        self.new_allowance(rec, (at.0, &at.1), |open| approval.sets(open))
+        self.new_allowance(rec, (at.0, &at.1), |open| approval.sets_allowance(open))
     }
 }

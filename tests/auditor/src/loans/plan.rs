@@ -28,7 +28,7 @@ impl Plan for Loan {
     type Answer = LoanAnswer;
     type Snapshot = Snapshot;
     type Reason = Reason;
-    type Own = LoanExtra;
+    type Extra = LoanExtra;
     type Other = Trade;
 
     const MAIN: Kind = Kind::Loan;
@@ -81,8 +81,8 @@ impl Plan for Loan {
 
     /// Returns the newest main transaction that no other transaction has displaced.
     fn main_of(slots: &Slots, key: u64) -> Option<(&SlotKey, &Slot)> {
-        let mut all: Vec<_> = slots.of(key).filter(|(_, slot)| slot.kind == Self::MAIN).collect();
-        all.sort_by_key(|(_, slot)| (!slot.taken, slot.signed));
+        let mut all: Vec<_> = slots.of_record(key).filter(|(_, slot)| slot.kind == Self::MAIN).collect();
+        all.sort_by_key(|(_, slot)| (!slot.is_nonce_taken, slot.signed_at));
         all.pop()
     }
 
@@ -92,16 +92,16 @@ impl Plan for Loan {
 
     fn note_automatic(auditor: &mut Auditor, call: &OpenPlan<Self>) {
         let verdicts = auditor.loan_verdicts(call.rec, call.seq, &call.snapshots);
-        let Some(rec) = auditor.loans.book.recs.get_mut(&call.rec) else { return };
-        rec.automatic |= verdicts.iter().any(|v| v.must_hold.is_none());
+        let Some(rec) = auditor.loans.book.records.get_mut(&call.rec) else { return };
+        rec.may_be_automatic |= verdicts.iter().any(|v| v.must_hold.is_none());
         rec.not_automatic = verdicts.iter().find_map(|v| v.must_hold).or(rec.not_automatic);
     }
 
     fn note_snapshots(auditor: &mut Auditor, call: &OpenPlan<Self>) {
-        let Some(rec) = auditor.loans.book.recs.get_mut(&call.rec) else { return };
+        let Some(rec) = auditor.loans.book.records.get_mut(&call.rec) else { return };
         for snapshot in &call.snapshots {
             rec.payers.extend(snapshot.payer.clone());
-            add_new(&mut rec.moments, [snapshot.now]);
+            add_new(&mut rec.acceptance_instants, [snapshot.now]);
         }
     }
 

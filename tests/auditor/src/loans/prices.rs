@@ -12,7 +12,7 @@ use crate::plans::slots::Kind;
 impl Auditor {
     /// Notes that the wallet accepted a call, and so recorded the price that it had measured.
     pub(super) fn note_accepted_price(&mut self, key: u64) {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return };
+        let Some(rec) = self.loans.book.records.get(&key) else { return };
         self.loans.readings.record_price(rec.place(), rec.from, self.seq);
     }
 
@@ -21,7 +21,7 @@ impl Auditor {
     /// The record contains a price only if the wallet measured the loan, which a rehearsal shows, and if the venue was
     /// trusted.
     pub(super) fn note_refused_price(&mut self, key: u64) {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return };
+        let Some(rec) = self.loans.book.records.get(&key) else { return };
         let readings = &self.loans.readings;
         let measured = readings.rehearsals_of(&rec.terms, &rec.payers, rec.from).next().is_some();
         if measured && self.possible_configs.iter().all(|w| self.was_trusted(&w.config, rec)) {
@@ -31,20 +31,20 @@ impl Auditor {
 
     /// Notes that a loan was approved, with the readings since the order arrived.
     pub(super) fn note_approved_price(&mut self, key: u64, ordered: u64) {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return };
+        let Some(rec) = self.loans.book.records.get(&key) else { return };
         self.loans.readings.record_price(rec.place(), ordered, self.seq);
     }
 
     /// Notes that a step was ordered, with the readings since the previous step, or since the call or the approval.
     pub(super) fn note_step_price(&mut self, key: u64) {
-        let Some(rec) = self.loans.book.recs.get(&key).filter(|rec| !rec.by_operator()) else {
+        let Some(rec) = self.loans.book.records.get(&key).filter(|rec| !rec.by_operator()) else {
             return;
         };
-        let steps = self.loans.book.slots.of(key).map(|(_, slot)| slot);
-        let steps = steps.filter(|slot| slot.kind != Kind::Revoke && !slot.taken);
-        let approvals = rec.authorizations.iter().filter(|auth| !auth.by_call && !auth.killed);
+        let steps = self.loans.book.slots.of_record(key).map(|(_, slot)| slot);
+        let steps = steps.filter(|slot| slot.kind != Kind::Revoke && !slot.is_nonce_taken);
+        let approvals = rec.authorizations.iter().filter(|auth| !auth.by_call && !auth.is_killed);
         let began = approvals.map(|auth| auth.seq).min().unwrap_or(rec.from);
-        let since = steps.map(|slot| slot.signed).max().unwrap_or(began);
+        let since = steps.map(|slot| slot.signed_at).max().unwrap_or(began);
         self.loans.readings.record_price(rec.place(), since, self.seq);
     }
 

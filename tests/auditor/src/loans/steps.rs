@@ -6,8 +6,8 @@ use crate::basics::{Id, Transaction};
 use crate::lending::{Loan, VenueKind};
 use crate::loan_decode::{LoanCall, decode_loan};
 use crate::observations::Signed;
-use crate::plans::Judged;
-use crate::plans::slots::{Kind, body, cancels, slot_key};
+use crate::plans::JudgedStep;
+use crate::plans::slots::{Kind, body, is_cancellation, slot_key};
 use crate::trading::SignedContent;
 use crate::{Auditor, Violation, violation};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(super) struct Step {
 impl Auditor {
     /// Judges a signature if it concerns a loan. Returns whether it does.
     pub(crate) fn on_loan_signed(&mut self, s: &Signed) -> Result<bool, Violation> {
-        let named = s.request.as_ref().and_then(|id| self.loans.book.named(id));
+        let named = s.request.as_ref().and_then(|id| self.loans.book.record_of_id(id));
         match &s.content {
             SignedContent::Permit(permit) => {
                 if let Some(key) = named {
@@ -44,12 +44,12 @@ impl Auditor {
                     return Ok(false);
                 }
             }
-            SignedContent::Unseen => {
+            SignedContent::Undecodable => {
                 let Some(key) = named else { return Ok(false) };
                 self.check_authority::<Loan>(key)?;
             }
         }
-        if let Some(rule) = self.forbids(None) {
+        if let Some(rule) = self.forbidding_rule(None) {
             let what = format!("{} signed for a loan while the wallet is locked", s.signer);
             return Err(violation(rule, what));
         }
@@ -68,7 +68,7 @@ impl Auditor {
             r.terms.chain == tx.chain && vault
         };
         let singleton = self.loans.facts.get(&tx.chain).is_some_and(|f| f.singleton == spender);
-        let trade = self.trades.book.recs.values().any(|r| {
+        let trade = self.trades.book.records.values().any(|r| {
             let routers = self.trades.exchanges.get(&tx.chain);
             let there = routers.is_some_and(|ex| {
                 [&ex.v3_router, &ex.universal_router, &ex.permit2].contains(&&spender)
@@ -76,11 +76,11 @@ impl Auditor {
             r.terms.chain == tx.chain && there
         });
         let waits =
-            self.loans.book.recs.values().any(|r| r.terms.chain == tx.chain && r.may_live());
-        let known = singleton || self.loans.book.recs.values().any(venue);
+            self.loans.book.records.values().any(|r| r.terms.chain == tx.chain && r.may_live());
+        let known = singleton || self.loans.book.records.values().any(venue);
         // If no trade can need it, an allowance for an unknown spender belongs to a loan.
         known
-            || (!trade && waits && self.trades.book.recs.values().all(|r| !r.may_live()))
+            || (!trade && waits && self.trades.book.records.values().all(|r| !r.may_live()))
             || named.is_some()
     }
 
@@ -90,26 +90,26 @@ impl Auditor {
     fn is_loan_signature(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<bool, Violation> {
         let at = slot_key(tx);
         let traded =
-            self.trades.book.slots.get(&at).is_some_and(|slot| !slot.is_unsent() && !slot.taken);
+            self.trades.book.slots.get(&at).is_some_and(|slot| !slot.is_unsent() && !slot.is_nonce_taken);
         let own = self.loans.book.slots.get(&at);
-        if traded && own.is_some_and(|slot| slot.is_unsent() || slot.taken) {
+        if traded && own.is_some_and(|slot| slot.is_unsent() || slot.is_nonce_taken) {
             // A trade took the nonce that a loan never used, so this transaction belongs to the trade.
             return Ok(false);
         }
-        if self.transfers.uses(&at) || traded {
+        if self.transfers.owns_nonce(&at) || traded {
             let what = format!("{tx:?} uses the nonce of another transaction");
             return Err(violation("I-b", what));
         }
         if let Some(slot) = self.loans.book.slots.get(&at) {
             let same = slot.body == body(tx);
-            let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken || slot.is_unsent();
+            let free = (slot.may_be_unrecorded && slot.hashes.is_empty()) || slot.is_nonce_taken || slot.is_unsent();
             // Another request may sign the same call with a nonce that was never used.
             let other = free && request.is_some() && slot.request.as_ref() != request;
-            if (same && !other) || cancels(tx) {
+            if (same && !other) || is_cancellation(tx) {
                 self.replacement_signed::<Loan>(tx)?;
                 return Ok(true);
             }
-            let named = request.and_then(|id| self.loans.book.named(id));
+            let named = request.and_then(|id| self.loans.book.record_of_id(id));
             if free && !self.is_loan_step(tx, named) {
                 return Ok(false);
             }
@@ -131,27 +131,27 @@ impl Auditor {
         &mut self,
         tx: &Transaction,
         request: Option<&Id>,
-    ) -> Result<Judged, Violation> {
-        let named = request.and_then(|id| self.loans.book.named(id));
+    ) -> Result<JudgedStep, Violation> {
+        let named = request.and_then(|id| self.loans.book.record_of_id(id));
         let Some(call) = decode_loan(&tx.data) else {
             let what = format!("{tx:?} is no call of a loan");
             return Err(self.step_violation(named, "call data", what));
         };
         if let LoanCall::Approve { spender, amount: 0 } = &call {
             let rec = self.loan_of_revocation(tx, spender, named);
-            return Ok(Judged::in_time(rec, Kind::Revoke));
+            return Ok(JudgedStep::in_time(rec, Kind::Revoke));
         }
         let step = self.attribute_loan(tx, call, named, request)?;
         let (rec, kind) = (Some(step.key), step.kind);
         if self.check_authority::<Loan>(step.key)? {
-            return Ok(Judged { void: true, ..Judged::in_time(rec, kind) });
+            return Ok(JudgedStep { is_void: true, ..JudgedStep::in_time(rec, kind) });
         }
         self.check_plan::<Loan>(step.key, step.kind, tx)?;
         self.check_loan_content(step.key, tx, &step.call)?;
         self.check_supply(&step, tx)?;
         self.note_step_price(step.key);
         self.decided_by_step::<Loan>(step.key, tx);
-        Ok(Judged::in_time(rec, kind))
+        Ok(JudgedStep::in_time(rec, kind))
     }
 
     fn step_violation(&self, key: Option<u64>, rule: &'static str, what: String) -> Violation {
@@ -163,11 +163,11 @@ impl Auditor {
 
     /// Checks the ceiling when the transaction of a supply is signed.
     fn check_supply(&self, step: &Step, tx: &Transaction) -> Result<(), Violation> {
-        let Some(rec) = self.loans.book.recs.get(&step.key) else { return Ok(()) };
+        let Some(rec) = self.loans.book.records.get(&step.key) else { return Ok(()) };
         if step.kind != Kind::Loan || !rec.is_supply() {
             return Ok(());
         }
-        let living = rec.authorizations.iter().filter(|auth| !auth.killed);
+        let living = rec.authorizations.iter().filter(|auth| !auth.is_killed);
         let since = living.map(|auth| auth.seq).max().unwrap_or(rec.from);
         self.check_ceiling(step.key, rec, &tx.from.to_lowercase(), since)
     }
@@ -177,12 +177,12 @@ impl Auditor {
         let from = tx.from.to_lowercase();
         let prefix = format!("095ea7b3{:0>64}", spender.trim_start_matches("0x"));
         let approved = |key: u64| {
-            self.loans.book.slots.of(key).any(|((chain, f, _), slot)| {
+            self.loans.book.slots.of_record(key).any(|((chain, f, _), slot)| {
                 let here = *chain == tx.chain && *f == from && slot.kind == Kind::Approve;
                 here && slot.body.2.starts_with(&prefix)
             })
         };
-        let all = self.loans.book.recs.keys().rev().copied();
+        let all = self.loans.book.records.keys().rev().copied();
         let fits: Vec<u64> = all.filter(|key| approved(*key)).collect();
         named.filter(|key| fits.contains(key)).or(fits.first().copied())
     }
@@ -207,7 +207,7 @@ impl Auditor {
         tx: &Transaction,
         call: &LoanCall,
     ) -> Result<(), Violation> {
-        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
+        let Some(rec) = self.loans.book.records.get(&key) else { return Ok(()) };
         let config = self.possible_configs.first().map(|w| &w.config);
         let network = config.and_then(|config| config.networks.get(&tx.chain));
         let (Some(fact), Some(network)) = (self.loans.facts.get(&tx.chain), network) else {
@@ -232,15 +232,15 @@ impl Auditor {
         let from = tx.from.to_lowercase();
         let of = |r: &LoanRecord| r.terms.chain == tx.chain && r.is_paid_by(&from).1;
         let rank = |key: u64, r: &LoanRecord| {
-            let unused = !self.loans.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
-            let alive = r.authorizations.iter().any(|auth| !auth.killed);
+            let unused = !self.loans.book.slots.of_record(key).any(|(_, slot)| slot.kind == kind);
+            let alive = r.authorizations.iter().any(|auth| !auth.is_killed);
             let fits = self.check_loan_content(key, tx, &call).is_ok();
             // If the signature names a request, a loan with another id does not match.
             let own = request.zip(r.id.as_ref()).is_none_or(|(request, id)| request == id);
-            let begun = self.loans.book.begun(key);
+            let begun = self.loans.book.has_begun(key);
             (Some(key) == named, fits, r.may_live() && unused, own, alive, begun)
         };
-        let all = self.loans.book.recs.iter().filter(|(_, r)| of(r));
+        let all = self.loans.book.records.iter().filter(|(_, r)| of(r));
         let best = all.max_by_key(|(key, r)| rank(**key, r)).map(|(key, _)| *key);
         match best.filter(|key| named.is_none_or(|named| named == *key)).or(named) {
             Some(key) => {
@@ -261,17 +261,17 @@ impl Auditor {
         self.check_not_rejected::<Loan>(tx)?;
         let slot = self.loans.book.slots.get(&at);
         let unsent =
-            slot.is_some_and(|slot| slot.is_unsent() && slot.body != body(tx) && !cancels(tx));
+            slot.is_some_and(|slot| slot.is_unsent() && slot.body != body(tx) && !is_cancellation(tx));
         if slot.is_none() || unsent {
-            let foreign = self.transfers.uses(&at)
+            let foreign = self.transfers.owns_nonce(&at)
                 || self.transfers.asks_for(tx)
                 || self.trades.book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
-            if foreign || self.loans.book.recs.is_empty() || !self.is_loan_step(tx, None) {
+            if foreign || self.loans.book.records.is_empty() || !self.is_loan_step(tx, None) {
                 return Ok(false);
             }
             // The signature of this transaction was shown without its content, so the transaction is judged now.
             let judged = self.judge_loan_step(tx, None)?;
-            if judged.void {
+            if judged.is_void {
                 let what = format!("{tx:?} was broadcast after the end of its plan");
                 return Err(violation("T-53", what));
             }

@@ -51,9 +51,9 @@ impl Auditor {
         let identity = PlanIdentity::Single(ticket);
         let Some(key) = self.loans.book.by_identity.get(&identity).copied() else { return Ok(()) };
         let now = self.time.instant();
-        let begun = self.loans.book.begun(key);
-        let locked = self.forbids(None).is_some();
-        let Some(rec) = self.loans.book.recs.get_mut(&key) else { return Ok(()) };
+        let begun = self.loans.book.has_begun(key);
+        let locked = self.forbidding_rule(None).is_some();
+        let Some(rec) = self.loans.book.records.get_mut(&key) else { return Ok(()) };
         rec.open.remove(&ticket);
         match end {
             End::Sent { id } => {
@@ -72,7 +72,7 @@ impl Auditor {
                     let what = format!("{order:?} was refused, but a step of it was signed");
                     return Err(self.loan_violation(key, "orders", &what));
                 }
-                if let Some(rec) = self.loans.book.recs.get_mut(&key) {
+                if let Some(rec) = self.loans.book.records.get_mut(&key) {
                     rec.authorizations.clear();
                     rec.maybe_closed = true;
                 }

@@ -21,7 +21,7 @@ impl Auditor {
         }
         let book = P::book_mut(self);
         book.open.remove(&ticket);
-        for rec in book.recs.values_mut() {
+        for rec in book.records.values_mut() {
             rec.open.remove(&ticket);
             rec.authorizations.retain(|auth| auth.ticket != ticket || auth.closed.is_some());
         }
@@ -92,17 +92,17 @@ impl Auditor {
             return Err(self.plan_violation::<P>(key, "I-i", &what));
         }
         if let Some(earlier) = self.earlier_plan::<P>(key, id) {
-            self.check_merged::<P>(earlier, &call.arrived)?;
+            self.check_merged::<P>(earlier, &call.arrived_at)?;
             return self.check_state::<P>(earlier, open, call.seq, state);
         }
         let call = &self.separate_repeat(call, id);
         let key = call.rec;
         P::note_automatic(self, call);
         self.bind_answer::<P>(key, id)?;
-        if let Some(rec) = P::book_mut(self).recs.get_mut(&key).filter(|rec| rec.unrecorded) {
+        if let Some(rec) = P::book_mut(self).records.get_mut(&key).filter(|rec| rec.unrecorded) {
             (rec.refused, rec.unrecorded) = (None, false);
         }
-        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        let Some(rec) = P::book(self).records.get(&key) else { return Ok(()) };
         if let Some(first) = &rec.refused {
             if first != state {
                 let what = format!("refused with {first:?} before, and answered {answer:?} now");
@@ -111,7 +111,7 @@ impl Auditor {
             return Ok(());
         }
         if rec.accepted {
-            self.check_merged::<P>(key, &call.arrived)?;
+            self.check_merged::<P>(key, &call.arrived_at)?;
             return self.check_state::<P>(key, open, call.seq, state);
         }
         let lives = |r: &&PlanRecord<P>| r.accepted && r.end.is_none() && !r.may_have_failed();
@@ -130,9 +130,9 @@ impl Auditor {
         state: &P::State,
     ) -> Result<(), Violation> {
         let (key, seq, now) = (call.rec, self.seq, self.time.instant());
-        let begun = P::book(self).begun(key);
+        let begun = P::book(self).has_begun(key);
         // An earlier call that got no answer may have been accepted.
-        let lost = P::book(self).recs.get(&key).is_some_and(|rec| rec.lost);
+        let lost = P::book(self).records.get(&key).is_some_and(|rec| rec.lost);
         if state.is_without_effect() && !begun && !lost {
             P::check_refused(self, open, call, state)?;
             self.note_refused(call, state);
@@ -143,7 +143,7 @@ impl Auditor {
             P::check_acceptance(self, call, state)?;
         }
         let going = state.phase() > 0;
-        if let Some(rec) = P::book_mut(self).recs.get_mut(&key) {
+        if let Some(rec) = P::book_mut(self).records.get_mut(&key) {
             rec.accepted = true;
             rec.until = Some(seq);
             if going {
@@ -163,7 +163,7 @@ impl Auditor {
     fn note_refused<P: Plan>(&mut self, call: &OpenPlan<P>, state: &P::State) {
         let now = self.time.instant();
         let mut recorded = None;
-        if let Some(rec) = P::book_mut(self).recs.get_mut(&call.rec) {
+        if let Some(rec) = P::book_mut(self).records.get_mut(&call.rec) {
             rec.refused = Some(state.clone());
             rec.unrecorded = rec.id.is_none();
             recorded = rec.id.is_some().then(|| rec.agent.clone());
@@ -188,7 +188,7 @@ impl Auditor {
         let known = P::book(self).by_id.get(id).copied();
         if let Answer::Refused { http, code, .. } = answer {
             let unknown = known.is_none() && code == "REQUEST_NOT_FOUND";
-            let rec = known.and_then(|key| P::book(self).recs.get(&key));
+            let rec = known.and_then(|key| P::book(self).records.get(&key));
             // The specification is ambiguous about whether refusals of calls can be polled.
             if *http == 429 || unknown || rec.is_some_and(|rec| rec.refused.is_some()) {
                 return Ok(());
@@ -203,7 +203,7 @@ impl Auditor {
             return Err(violation("I-p", format!("a poll of {id} was answered {answer:?}")));
         };
         let Some(key) = known else { return self.claim_poll::<P>(open, id, state) };
-        if let Some(rec) = P::book_mut(self).recs.get_mut(&key) {
+        if let Some(rec) = P::book_mut(self).records.get_mut(&key) {
             rec.last_poll = (state.phase() < 2).then_some(open.arrived_at);
         }
         self.check_state::<P>(key, open, open.seq, state)
@@ -217,11 +217,11 @@ impl Auditor {
         state: &P::State,
     ) -> Result<(), Violation> {
         let book = P::book_mut(self);
-        if book.loose_ids.contains(id) {
+        if book.unassigned_ids.contains(id) {
             return Ok(());
         }
         let lost = |r: &PlanRecord<P>| r.id.is_none() && (r.lost || !r.open.is_empty());
-        let recs = book.recs.iter();
+        let recs = book.records.iter();
         let found: Vec<u64> = recs.filter(|(_, r)| lost(r)).map(|(key, _)| *key).collect();
         match found.as_slice() {
             [] => {
@@ -233,7 +233,7 @@ impl Auditor {
                 self.check_state::<P>(*key, open, open.seq, state)
             }
             _ => {
-                book.loose_ids.insert(id.clone());
+                book.unassigned_ids.insert(id.clone());
                 Ok(())
             }
         }

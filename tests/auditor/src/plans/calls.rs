@@ -7,7 +7,7 @@ use crate::clocks::Instant;
 use crate::config::Config;
 use crate::expect::Expect;
 use crate::identity;
-use crate::policy::MAX_HELD;
+use crate::policy::HELD_MAX;
 use std::collections::BTreeMap;
 
 fn identity_of<P>(ask: &PlanAsk<P>) -> PlanIdentity {
@@ -40,21 +40,21 @@ impl Auditor {
             r.refused.is_none() || (!r.identity.is_of_bearer() && !r.unrecorded)
         };
         let known = book.by_identity.get(&identity).copied();
-        let joined = known.filter(|key| book.recs.get(key).is_some_and(|r| again(*key, r)));
+        let joined = known.filter(|key| book.records.get(key).is_some_and(|r| again(*key, r)));
         let day = self.time.sure_day();
         let book = P::book_mut(self);
         let rec = joined.unwrap_or_else(|| {
             let rec = PlanRecord::new(ask.agent.clone(), identity, ask.terms.clone(), seq);
-            book.add(PlanRecord { day, ..rec })
+            book.add(PlanRecord { utc_day: day, ..rec })
         });
-        if let Some(rec) = book.recs.get_mut(&rec) {
+        if let Some(rec) = book.records.get_mut(&rec) {
             rec.open.insert(ticket);
             if !rec.accepted && rec.refused.is_none() {
                 rec.authorizations.push(Authorization::by_call(ticket, seq, arrived));
             }
         }
         let (errors, snapshots, periods) = (Vec::new(), Vec::new(), Vec::new());
-        let open = OpenPlan { rec, ticket, ask, seq, arrived, errors, snapshots, periods };
+        let open = OpenPlan { rec, ticket, ask, seq, arrived_at: arrived, errors, snapshots, periods };
         book.open.insert(ticket, open);
     }
 
@@ -91,25 +91,25 @@ impl Auditor {
         let now = self.time.instant();
         let stopped = |r: &PlanRecord<P>| {
             r.may_live()
-                && self.forbids(r.actor()).is_some_and(|rule| {
-                    let by_restart = self.trades.restarted && rule == "I-f";
+                && self.forbidding_rule(r.actor()).is_some_and(|rule| {
+                    let by_restart = self.trades.is_locked_by_restart && rule == "I-f";
                     !by_restart || self.is_surely_stopped(r)
                 })
         };
-        let recs = P::book(self).recs.iter();
+        let recs = P::book(self).records.iter();
         let forbidden: Vec<u64> = recs.filter(|(_, r)| stopped(r)).map(|(key, _)| *key).collect();
         let failed = self.disk_failed.is_some();
         let book = P::book_mut(self);
-        for (key, rec) in &mut book.recs {
+        for (key, rec) in &mut book.records {
             // A plan that has begun was decided, whether its call is answered or not.
-            let begun = book.slots.of(*key).next().is_some();
+            let begun = book.slots.of_record(*key).next().is_some();
             rec.may_have_expired |= rec.expired(&now).1;
             // After a failure of the disk, a stop is not recorded.
             if forbidden.contains(key) && !failed {
-                rec.disturbed = true;
+                rec.was_disturbed = true;
                 let all = rec.authorizations.iter_mut();
                 let decided = all.filter(|auth| begun || auth.closed.is_some());
-                decided.for_each(|auth| auth.killed = true);
+                decided.for_each(|auth| auth.is_killed = true);
             }
         }
     }
@@ -125,9 +125,9 @@ impl Auditor {
     /// Returns the number of each agent's trades and loans that may be held.
     pub(crate) fn held_plans(&self) -> BTreeMap<String, usize> {
         let now = self.time.instant();
-        let trades = self.trades.book.recs.values();
+        let trades = self.trades.book.records.values();
         let trades = trades.filter(|rec| rec.may_be_held(&now)).map(|rec| &rec.agent);
-        let loans = self.loans.book.recs.values();
+        let loans = self.loans.book.records.values();
         let loans = loans.filter(|rec| rec.may_be_held(&now)).map(|rec| &rec.agent);
         let mut held = BTreeMap::new();
         for agent in trades.chain(loans) {
@@ -142,7 +142,7 @@ impl Auditor {
         let payments = self.book.held_counts(agent, None, now);
         let mine = P::book(self).may_be_held(Some(agent), now).max(payments.agent.1);
         let all = P::book(self).may_be_held(None, now).max(payments.all.1);
-        mine >= MAX_HELD.0 || all >= MAX_HELD.1
+        mine >= HELD_MAX.0 || all >= HELD_MAX.1
     }
 
     /// Ends a call or an order that the process left without an answer.
@@ -151,6 +151,6 @@ impl Auditor {
             P::note_automatic(self, &call);
         }
         let now = self.time.instant();
-        P::book_mut(self).lost(ticket, now);
+        P::book_mut(self).mark_uncertain(ticket, now);
     }
 }

@@ -18,7 +18,7 @@ impl Auditor {
         let Some(calm) = self.calm_since else { return Ok(()) };
         // While the wallet is locked, it answers that plans are executing.
         let open = self.is_running && self.possible_configs.iter().all(|w| w.config.is_open);
-        for (key, rec) in &P::book(self).recs {
+        for (key, rec) in &P::book(self).records {
             let polled = rec.last_poll.and_then(|at| calm.elapsed(&at).1);
             if open && polled.is_some_and(|ms| ms >= ENDS_WITHIN_MS) {
                 let what = "it has no end 30 minutes after the last fault";
@@ -61,20 +61,20 @@ impl Auditor {
             let took = times.and_then(|(closed, ended)| closed.elapsed(&ended).1);
             !moved && took.is_none_or(|ms| ms >= UNSIGNED_MS)
         };
-        let interrupted = rec.authorizations.iter().all(|auth| auth.killed || late(auth));
+        let interrupted = rec.authorizations.iter().all(|auth| auth.is_killed || late(auth));
         // The revocation is the last step of the plan, and may follow the reported end.
         let now = self.time.instant();
         let since_end = rec.ended.and_then(|at| at.elapsed(&now).1);
         let over = since_end.is_some_and(|ms| ms >= REVOKED_WITHIN_MS);
         // Nothing is signed for a stopped agent, so its revocation waits for the operator.
-        let stopped = self.forbids(rec.actor()).is_some();
+        let stopped = self.forbidding_rule(rec.actor()).is_some();
         over && !interrupted && !stopped && !self.is_followed::<P>(key)
     }
 
     /// Returns whether another plan of the same address has set the same allowance since.
     fn is_followed<P: Plan>(&self, key: u64) -> bool {
         let approvals = |key: u64| {
-            let slots = P::book(self).slots.of(key);
+            let slots = P::book(self).slots.of_record(key);
             let all = slots.filter(|(_, slot)| slot.kind == Kind::Approve && slot.succeeded());
             all.map(|((chain, from, nonce), slot)| {
                 // The target token, and the start of the call data: the selector and the spender.
@@ -83,7 +83,7 @@ impl Auditor {
             })
         };
         let Some(last) = approvals(key).max_by_key(|one| one.3) else { return false };
-        let others = P::book(self).recs.keys().filter(|other| **other != key);
+        let others = P::book(self).records.keys().filter(|other| **other != key);
         others.flat_map(|other| approvals(*other)).any(|other| {
             (other.0, other.1, other.2) == (last.0, last.1, last.2) && other.3 > last.3
         })

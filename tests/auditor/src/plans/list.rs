@@ -16,7 +16,7 @@ impl<P: Plan> PlanBook<P> {
         let may = |r: &PlanRecord<P>| {
             r.id.is_none() && r.agent == listed.agent && (r.lost || r.may_be_held(now))
         };
-        self.recs.iter().filter(|(_, r)| may(r)).map(|(key, _)| *key).collect()
+        self.records.iter().filter(|(_, r)| may(r)).map(|(key, _)| *key).collect()
     }
 }
 
@@ -29,17 +29,17 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let plans = || list.iter().filter(|listed| listed.trade);
         for listed in plans() {
-            if !self.loans.book.knows(&listed.id) && !self.trades.book.knows(&listed.id) {
+            if !self.loans.book.knows_id(&listed.id) && !self.trades.book.knows_id(&listed.id) {
                 self.claim_listed_loan(listed);
             }
             self.check_listed::<Loan>(open, listed)?;
         }
         self.check_all_listed::<Loan>(open, list)?;
         for listed in plans() {
-            if self.loans.book.knows(&listed.id) {
+            if self.loans.book.knows_id(&listed.id) {
                 continue;
             }
-            if !self.trades.book.knows(&listed.id) {
+            if !self.trades.book.knows_id(&listed.id) {
                 self.claim_listed_trade(listed)?;
             }
             self.check_listed::<Trade>(open, listed)?;
@@ -55,7 +55,7 @@ impl Auditor {
             [] => {}
             [key] if trades.is_empty() => self.loans.book.bind(*key, &listed.id),
             _ => {
-                self.loans.book.loose_ids.insert(listed.id.clone());
+                self.loans.book.unassigned_ids.insert(listed.id.clone());
             }
         }
     }
@@ -70,7 +70,7 @@ impl Auditor {
             }
             [key] => self.trades.book.bind(*key, &listed.id),
             _ => {
-                self.trades.book.loose_ids.insert(listed.id.clone());
+                self.trades.book.unassigned_ids.insert(listed.id.clone());
             }
         }
         Ok(())
@@ -92,9 +92,9 @@ impl Auditor {
     fn check_all_listed<P: Plan>(&self, open: &OpenCall, list: &[Listed]) -> Result<(), Violation> {
         let now = self.time.instant();
         let here = |id: &Id| list.iter().any(|listed| listed.id == *id);
-        for (key, rec) in &P::book(self).recs {
+        for (key, rec) in &P::book(self).records {
             let hidden = rec.id.as_ref().is_some_and(|id| !here(id));
-            if open.is_isolated && hidden && rec.surely_held(&now) {
+            if open.is_isolated && hidden && rec.is_surely_held(&now) {
                 let what = "it is held, but it is not listed";
                 return Err(self.plan_violation::<P>(*key, "I-p", what));
             }
@@ -104,7 +104,7 @@ impl Auditor {
 
     /// Checks that a card's digest does not change while the policy has the same version.
     fn note_card<P: Plan>(&mut self, key: u64, digest: &str) -> Result<(), Violation> {
-        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        let Some(rec) = P::book(self).records.get(&key) else { return Ok(()) };
         let mut all = self.possible_configs.iter().map(|w| w.config.policy_of(&rec.agent));
         let Some(Some((policy, first))) = all.next() else { return Ok(()) };
         if all.any(|other| other != Some((policy, first))) {
@@ -116,7 +116,7 @@ impl Auditor {
             let what = format!("its card was {before:?}, and is {here:?} under the same policy");
             return Err(self.plan_violation::<P>(key, "card", &what));
         }
-        if let Some(rec) = P::book_mut(self).recs.get_mut(&key) {
+        if let Some(rec) = P::book_mut(self).records.get_mut(&key) {
             rec.cards.push(here);
         }
         Ok(())
@@ -124,7 +124,7 @@ impl Auditor {
 
     /// Checks that the card which the operator approved is the current one.
     pub(super) fn check_shown_card<P: Plan>(&self, key: u64, shown: &str) -> Result<(), Violation> {
-        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        let Some(rec) = P::book(self).records.get(&key) else { return Ok(()) };
         let current = |w: &PossibleConfig| {
             let policy = w.config.policy_of(&rec.agent).map(|(uid, p)| (uid, p.version));
             rec.cards.iter().any(|c| Some((c.0, c.1)) == policy && c.2 != shown)

@@ -9,7 +9,7 @@ use super::{Plan, PlanBook, PlanState};
 use crate::clocks::{Instant, Time};
 
 /// Repeats within this time are merged with the first call, whether its request has ended or not (10 minutes).
-const MERGED_MS: i64 = 600_000;
+const MERGE_MS: i64 = 600_000;
 
 /// Facts about the first call of a content.
 pub(crate) struct FirstCall<'a> {
@@ -25,9 +25,9 @@ pub(crate) struct FirstCall<'a> {
     /// Whether an answer or an order shows that the request's plan began, and no answer shows that the plan ended.
     began: bool,
     /// Whether a transaction of the request was broadcast.
-    sent: bool,
+    was_broadcast: bool,
     /// Whether the request has surely not ended.
-    runs: bool,
+    surely_runs: bool,
 }
 
 impl FirstCall<'_> {
@@ -38,18 +38,18 @@ impl FirstCall<'_> {
             // A call that was lost may have become a request, which may have ended since.
             return self.refused || (self.lost && outdated);
         }
-        self.refused || (self.may_have_failed && !self.sent) || (outdated && !self.runs)
+        self.refused || (self.may_have_failed && !self.was_broadcast) || (outdated && !self.surely_runs)
     }
 
     /// Returns whether the request's plan may have been rejected without an answer that shows the rejection.
     pub(crate) fn may_be_rejected(&self) -> bool {
-        self.began && !self.sent
+        self.began && !self.was_broadcast
     }
 
     /// Returns whether a call of the same content that arrived at this instant is surely a new request.
     pub(crate) fn is_surely_over(&self, arrived: &Instant) -> bool {
         let ended = self.executed.and_then(|at| at.elapsed(arrived).1).is_some_and(|ms| ms > 0);
-        let passed = |at: &Instant| at.elapsed(arrived).1.is_some_and(|ms| ms > MERGED_MS);
+        let passed = |at: &Instant| at.elapsed(arrived).1.is_some_and(|ms| ms > MERGE_MS);
         ended && !self.moments.is_empty() && self.moments.iter().all(passed)
     }
 }
@@ -58,10 +58,10 @@ impl FirstCall<'_> {
 /// set.
 fn may_have_passed(at: &Instant, time: &Time) -> bool {
     let now = time.instant();
-    let by_wall = time.latest_ms.saturating_sub(at.wall_ms) >= MERGED_MS;
+    let by_wall = time.latest_ms.saturating_sub(at.wall_ms) >= MERGE_MS;
     match at.elapsed(&now).1 {
-        Some(ms) => ms >= MERGED_MS,
-        None => by_wall || i64::try_from(now.boot_ms).is_ok_and(|ms| ms >= MERGED_MS),
+        Some(ms) => ms >= MERGE_MS,
+        None => by_wall || i64::try_from(now.boot_ms).is_ok_and(|ms| ms >= MERGE_MS),
     }
 }
 
@@ -72,21 +72,21 @@ fn is_in_flight(main: &Slot) -> bool {
 
 impl<P: Plan> PlanBook<P> {
     pub(crate) fn first_call(&self, key: u64, time: &Time) -> Option<FirstCall<'_>> {
-        let rec = self.recs.get(&key)?;
+        let rec = self.records.get(&key)?;
         let now = time.instant();
         let executed = rec.end.as_ref().is_some_and(P::State::is_executed);
         let all = &rec.authorizations;
         let lapsed = !all.is_empty() && all.iter().all(|auth| auth.may_have_lapsed(&now));
         Some(FirstCall {
-            moments: &rec.moments,
+            moments: &rec.acceptance_instants,
             accepted: rec.accepted,
             lost: rec.lost,
             refused: rec.refused.is_some(),
             executed: rec.ended.filter(|_| executed),
             may_have_failed: rec.may_have_failed() || lapsed,
-            began: rec.began(),
-            sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
-            runs: rec.surely_held(&now)
+            began: rec.may_have_begun(),
+            was_broadcast: self.slots.of_record(key).any(|(_, slot)| !slot.is_unsent()),
+            surely_runs: rec.is_surely_held(&now)
                 || self.main_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),
         })
     }

@@ -56,7 +56,7 @@ pub(crate) struct PlanRecord<P: Plan> {
     /// The requested trade or loan.
     pub(crate) terms: P,
     /// Fields that only records of this kind have.
-    pub(crate) own: P::Own,
+    pub(crate) extra: P::Extra,
     /// The observation of the first call; `until` is the observation of its answer.
     pub(crate) from: u64,
     pub(crate) until: Option<u64>,
@@ -70,10 +70,10 @@ pub(crate) struct PlanRecord<P: Plan> {
     /// Whether the refusal had no id, so that the wallet did not record it.
     pub(crate) unrecorded: bool,
     /// Instants at which the wallet may have accepted the request.
-    pub(crate) moments: Vec<Instant>,
+    pub(crate) acceptance_instants: Vec<Instant>,
     pub(crate) may_have_expired: bool,
     /// Whether the plan may have been executed without an approval. If surely not, `not_automatic` is the reason.
-    pub(crate) automatic: bool,
+    pub(crate) may_be_automatic: bool,
     pub(crate) not_automatic: Option<P::Reason>,
     /// Addresses that may execute the plan; empty if unknown.
     pub(crate) payers: BTreeSet<Address>,
@@ -82,7 +82,7 @@ pub(crate) struct PlanRecord<P: Plan> {
     pub(crate) end: Option<P::State>,
     pub(crate) ended: Option<Instant>,
     /// Whether the end was returned while the disk failed, so that the wallet may have lost it.
-    pub(crate) soft_end: bool,
+    pub(crate) may_lose_end: bool,
     pub(crate) authorizations: Vec<Authorization>,
     pub(crate) denials: Vec<(Ticket, Denial)>,
     /// Whether an approval was refused for a reason that may have closed the request.
@@ -92,7 +92,7 @@ pub(crate) struct PlanRecord<P: Plan> {
     /// A slow signer may still sign for this plan, but the wallet must not use that signature.
     pub(crate) rejected: bool,
     /// Whether there was a freeze, lock or suspension since the first authorization.
-    pub(crate) disturbed: bool,
+    pub(crate) was_disturbed: bool,
     /// Allowances before the first step.
     pub(crate) baseline: Option<Vec<OpenAllowance>>,
     /// The instant of the latest poll, if that poll showed the plan unfinished.
@@ -100,7 +100,7 @@ pub(crate) struct PlanRecord<P: Plan> {
     pub(crate) cards: Vec<(Ticket, u64, String)>,
     /// The UTC day of the first call; `None` if the wall clock was ahead before, so that the wallet may record a later
     /// day.
-    pub(crate) day: Option<i64>,
+    pub(crate) utc_day: Option<i64>,
 }
 
 impl<P: Plan> PlanRecord<P> {
@@ -110,7 +110,7 @@ impl<P: Plan> PlanRecord<P> {
             agent,
             identity,
             terms,
-            own: P::Own::default(),
+            extra: P::Extra::default(),
             from,
             until: None,
             open: BTreeSet::new(),
@@ -118,24 +118,24 @@ impl<P: Plan> PlanRecord<P> {
             accepted: false,
             refused: None,
             unrecorded: false,
-            moments: Vec::new(),
+            acceptance_instants: Vec::new(),
             may_have_expired: false,
-            automatic: false,
+            may_be_automatic: false,
             not_automatic: None,
             payers: BTreeSet::new(),
             history: Vec::new(),
             end: None,
             ended: None,
-            soft_end: false,
+            may_lose_end: false,
             authorizations: Vec::new(),
             denials: Vec::new(),
             maybe_closed: false,
             rejected: false,
-            disturbed: false,
+            was_disturbed: false,
             baseline: None,
             last_poll: None,
             cards: Vec::new(),
-            day: None,
+            utc_day: None,
         }
     }
 
@@ -151,35 +151,35 @@ impl<P: Plan> PlanRecord<P> {
     /// Returns whether the request may exist and may be unfinished.
     pub(crate) fn may_live(&self) -> bool {
         let exists = self.accepted || self.lost || !self.open.is_empty();
-        exists && self.refused.is_none() && (self.end.is_none() || self.soft_end)
+        exists && self.refused.is_none() && (self.end.is_none() || self.may_lose_end)
     }
 
     /// Returns whether the request expired while it was held: (surely, possibly).
     pub(crate) fn expired(&self, now: &Instant) -> (bool, bool) {
-        let all = self.moments.iter().all(|at| at.has_elapsed(now, HOLD_MS));
-        let any = self.moments.iter().any(|at| at.has_elapsed(now, HOLD_MS));
-        (all && !self.moments.is_empty(), any || self.may_have_expired)
+        let all = self.acceptance_instants.iter().all(|at| at.has_elapsed(now, HOLD_MS));
+        let any = self.acceptance_instants.iter().any(|at| at.has_elapsed(now, HOLD_MS));
+        (all && !self.acceptance_instants.is_empty(), any || self.may_have_expired)
     }
 
     /// Returns whether the request may have ended without effect.
     pub(crate) fn may_have_failed(&self) -> bool {
         let failed = self.end.as_ref().is_some_and(P::State::is_without_effect);
-        let killed = self.authorizations.iter().any(|auth| auth.killed);
-        failed || killed || self.maybe_closed || self.denied() || self.may_have_expired
+        let killed = self.authorizations.iter().any(|auth| auth.is_killed);
+        failed || killed || self.maybe_closed || self.is_denied() || self.may_have_expired
     }
 
     /// Returns whether the plan may have begun, and no answer shows its end.
-    pub(crate) fn began(&self) -> bool {
+    pub(crate) fn may_have_begun(&self) -> bool {
         let executing = self.history.iter().any(|(_, phase)| *phase == 1);
         self.accepted && self.end.is_none() && (executing || !self.authorizations.is_empty())
     }
 
-    pub(crate) fn denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         self.denials.iter().any(|(_, denial)| *denial == Denial::Done)
     }
 
     /// Returns whether the request surely waits for the operator.
-    pub(crate) fn surely_held(&self, now: &Instant) -> bool {
+    pub(crate) fn is_surely_held(&self, now: &Instant) -> bool {
         let pending = self.history.last().is_some_and(|(_, phase)| *phase == 0);
         self.accepted
             && pending
@@ -194,7 +194,7 @@ impl<P: Plan> PlanRecord<P> {
     pub(crate) fn may_be_held(&self, now: &Instant) -> bool {
         let phase = self.history.iter().map(|(_, phase)| *phase).max().unwrap_or(0);
         let operator = self.by_operator();
-        self.may_live() && phase == 0 && !operator && !self.denied() && !self.expired(now).0
+        self.may_live() && phase == 0 && !operator && !self.is_denied() && !self.expired(now).0
     }
 
     /// Returns the highest phase that an answer showed at or before this observation.
@@ -209,16 +209,16 @@ impl<P: Plan> PlanRecord<P> {
         mine.for_each(|auth| auth.closed = Some(now));
     }
 
-    pub(crate) fn kill(&mut self) {
-        self.authorizations.iter_mut().for_each(|auth| auth.killed = true);
+    pub(crate) fn end_unsigned(&mut self) {
+        self.authorizations.iter_mut().for_each(|auth| auth.is_killed = true);
     }
 
     /// Notes that this plan was rejected before any broadcast.
     ///
     /// A plan that a freeze, lock or suspension had already ended is not marked as rejected.
     pub(crate) fn reject(&mut self) {
-        self.rejected |= self.authorizations.iter().any(|a| !a.killed || a.lost.is_some());
-        self.kill();
+        self.rejected |= self.authorizations.iter().any(|a| !a.is_killed || a.lost_at.is_some());
+        self.end_unsigned();
     }
 
     /// Returns whether an address pays for the plan: (surely, possibly).

@@ -15,12 +15,12 @@ impl Auditor {
             }
             _ => false,
         };
-        P::book(self).recs.values().filter(other).collect()
+        P::book(self).records.values().filter(other).collect()
     }
 
     /// Returns the earlier record of the same identity that an answer with this id is about.
     pub(super) fn earlier_plan<P: Plan>(&self, key: u64, id: Option<&Id>) -> Option<u64> {
-        let identity = &P::book(self).recs.get(&key)?.identity;
+        let identity = &P::book(self).records.get(&key)?.identity;
         let (earlier, rec) = P::book(self).find(id?)?;
         let bearer = identity.is_of_bearer();
         (bearer && earlier != key && rec.identity == *identity).then_some(earlier)
@@ -32,7 +32,7 @@ impl Auditor {
         key: u64,
         arrived: &Instant,
     ) -> Result<(), Violation> {
-        let content = P::book(self).recs.get(&key).is_some_and(|r| r.identity.is_content());
+        let content = P::book(self).records.get(&key).is_some_and(|r| r.identity.is_content());
         let first = P::book(self).first_call(key, &self.time);
         if content && first.is_some_and(|first| first.is_surely_over(arrived)) {
             let what = "it was executed, and its content is answered again after ten minutes";
@@ -48,12 +48,12 @@ impl Auditor {
         id: Option<&Id>,
     ) -> OpenPlan<P> {
         let mut call = call.clone();
-        let own = P::book(self).recs.get(&call.rec).and_then(|rec| rec.id.as_ref());
+        let own = P::book(self).records.get(&call.rec).and_then(|rec| rec.id.as_ref());
         let is_rejected = self.plan_is_rejected::<P>(call.rec);
         if own == id || !(is_rejected || self.plan_may_be_over::<P>(call.rec)) {
             return call;
         }
-        let rec = P::book_mut(self).recs.get_mut(&call.rec);
+        let rec = P::book_mut(self).records.get_mut(&call.rec);
         if let Some(rec) = rec.filter(|_rec| is_rejected) {
             rec.reject();
         }
@@ -65,7 +65,7 @@ impl Auditor {
     ///
     /// The refusal ended the plan, so the wallet may judge these calls as a new plan.
     pub(super) fn free_refused<P: Plan>(&mut self, key: u64, refused: Ticket) {
-        let Some(rec) = P::book(self).recs.get(&key) else { return };
+        let Some(rec) = P::book(self).records.get(&key) else { return };
         let others: Vec<Ticket> = rec.open.iter().copied().filter(|one| *one != refused).collect();
         if !others.is_empty() && self.plan_may_be_over::<P>(key) {
             self.set_apart::<P>(key, &others);
@@ -74,14 +74,14 @@ impl Auditor {
 
     /// Returns whether a new request of the same content would show that this plan was rejected.
     pub(crate) fn plan_is_rejected<P: Plan>(&self, key: u64) -> bool {
-        let content = P::book(self).recs.get(&key).is_some_and(|rec| rec.identity.is_content());
+        let content = P::book(self).records.get(&key).is_some_and(|rec| rec.identity.is_content());
         let first = P::book(self).first_call(key, &self.time);
         content && first.is_some_and(|first| first.may_be_rejected())
     }
 
     /// Returns whether the wallet may judge a repeat of a bearer agent's call as a new request.
     fn plan_may_be_over<P: Plan>(&self, key: u64) -> bool {
-        let Some(rec) = P::book(self).recs.get(&key) else { return false };
+        let Some(rec) = P::book(self).records.get(&key) else { return false };
         if rec.identity.is_content() {
             let first = P::book(self).first_call(key, &self.time);
             return first.is_some_and(|first| first.may_be_over(&self.time));
@@ -95,7 +95,7 @@ impl Auditor {
     pub(crate) fn set_apart<P: Plan>(&mut self, key: u64, tickets: &[Ticket]) -> u64 {
         let now = self.seq;
         let book = P::book_mut(self);
-        let Some(rec) = book.recs.get_mut(&key) else { return key };
+        let Some(rec) = book.records.get_mut(&key) else { return key };
         rec.open.retain(|one| !tickets.contains(one));
         rec.authorizations.retain(|auth| !tickets.contains(&auth.ticket) || auth.closed.is_some());
         let calls = || tickets.iter().filter_map(|ticket| book.open.get(ticket));
@@ -104,7 +104,7 @@ impl Auditor {
         let mut next = PlanRecord::new(agent, identity, rec.terms.clone(), seq);
         next.open.extend(tickets);
         let by_call =
-            |call: &OpenPlan<P>| Authorization::by_call(call.ticket, call.seq, call.arrived);
+            |call: &OpenPlan<P>| Authorization::by_call(call.ticket, call.seq, call.arrived_at);
         next.authorizations.extend(calls().map(by_call));
         let apart = book.add(next);
         for ticket in tickets {
@@ -124,7 +124,7 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let Some(id) = id else { return Ok(()) };
         let there = P::book(self).by_id.get(id).copied();
-        let own = P::book(self).recs.get(&key).and_then(|r| r.id.clone());
+        let own = P::book(self).records.get(&key).and_then(|r| r.id.clone());
         let other = there.is_some_and(|there| there != key) || P::is_known_elsewhere(self, id);
         if other || own.as_ref().is_some_and(|own| own != id) {
             let what = format!("answered with the id {id}; its own is {own:?}");

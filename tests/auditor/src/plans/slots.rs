@@ -35,22 +35,22 @@ pub(crate) struct Slot {
     /// The request that the signature was shown for.
     pub(crate) request: Option<Id>,
     /// The observation of the first signature.
-    pub(crate) signed: u64,
+    pub(crate) signed_at: u64,
     pub(crate) hashes: BTreeSet<String>,
     /// Whether a cancelling transaction was signed for this nonce.
-    pub(crate) cancelling: bool,
+    pub(crate) is_cancelling: bool,
     pub(crate) cancel_hashes: BTreeSet<String>,
     pub(crate) included: Option<Included>,
     /// The instant at which a reorganization removed the block in which the transaction had succeeded.
-    pub(crate) unmined: Option<Instant>,
+    pub(crate) unmined_at: Option<Instant>,
     /// Whether the permanently included transaction succeeded.
     pub(crate) mined: Option<bool>,
     /// Whether a cancelling transaction is in a block.
-    pub(crate) cancelled: bool,
+    pub(crate) is_cancelled: bool,
     /// Whether another transaction took the nonce.
-    pub(crate) taken: bool,
+    pub(crate) is_nonce_taken: bool,
     /// Whether the process died before the transaction reached a node, so that the wallet may have lost its record.
-    pub(crate) uncertain: bool,
+    pub(crate) may_be_unrecorded: bool,
 }
 
 impl Slot {
@@ -60,39 +60,39 @@ impl Slot {
             kind,
             body: body(tx),
             request: None,
-            signed,
+            signed_at: signed,
             hashes: BTreeSet::new(),
-            cancelling: false,
+            is_cancelling: false,
             cancel_hashes: BTreeSet::new(),
             included: None,
-            unmined: None,
+            unmined_at: None,
             mined: None,
-            cancelled: false,
-            taken: false,
-            uncertain: false,
+            is_cancelled: false,
+            is_nonce_taken: false,
+            may_be_unrecorded: false,
         }
     }
 
     /// Returns whether the step gives an allowance.
-    pub(crate) fn allows(&self) -> bool {
+    pub(crate) fn gives_allowance(&self) -> bool {
         matches!(self.kind, Kind::Approve | Kind::Permit2Approve)
     }
 
     /// Returns whether the transaction may have no effect: it reverted, was cancelled, or may be lost with the process.
     pub(crate) fn may_return(&self) -> bool {
         let reverted = self.included.as_ref().is_some_and(|i| !i.succeeded);
-        reverted || self.mined == Some(false) || self.cancelled || self.uncertain
+        reverted || self.mined == Some(false) || self.is_cancelled || self.may_be_unrecorded
     }
 
     /// Returns whether the step's value may return to the daily volume: it may have no effect, or was not broadcast.
-    pub(crate) fn returned(&self) -> bool {
-        self.may_return() || (self.hashes.is_empty() && !self.taken)
+    pub(crate) fn is_value_returned(&self) -> bool {
+        self.may_return() || (self.hashes.is_empty() && !self.is_nonce_taken)
     }
 
     /// Returns whether the nonce is used up, or will never be used.
     pub(crate) fn is_done(&self) -> bool {
-        let unsent = self.hashes.is_empty() && self.uncertain;
-        self.included.is_some() || self.mined.is_some() || self.cancelled || self.taken || unsent
+        let unsent = self.hashes.is_empty() && self.may_be_unrecorded;
+        self.included.is_some() || self.mined.is_some() || self.is_cancelled || self.is_nonce_taken || unsent
     }
 
     /// Returns whether the transaction was signed but not broadcast.
@@ -103,7 +103,7 @@ impl Slot {
     /// Returns whether the wallet may have a receipt that shows success.
     pub(crate) fn may_have_receipt(&self, now: &Instant) -> bool {
         let recent = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= RECEIPT_MS);
-        self.succeeded() || self.unmined.as_ref().is_some_and(recent)
+        self.succeeded() || self.unmined_at.as_ref().is_some_and(recent)
     }
 
     /// Returns whether this is a revocation that reverted in a block, because the token is paused.
@@ -114,7 +114,7 @@ impl Slot {
     }
 
     /// Returns whether the transaction calls the token of this allowance to set the allowance of its spender.
-    pub(crate) fn sets(&self, open: &OpenAllowance) -> bool {
+    pub(crate) fn sets_allowance(&self, open: &OpenAllowance) -> bool {
         let (token, _value, data) = &self.body;
         // The selector, and the padding of its first argument, precede the spender.
         let spender = data.get(32..72).unwrap_or_default();
@@ -136,7 +136,7 @@ pub(crate) fn body(tx: &Transaction) -> Body {
 }
 
 /// Returns whether a transaction only uses up its nonce.
-pub(crate) fn cancels(tx: &Transaction) -> bool {
+pub(crate) fn is_cancellation(tx: &Transaction) -> bool {
     let (to, value, data) = body(tx);
     to == tx.from.to_lowercase() && value == 0 && data.is_empty()
 }
@@ -148,30 +148,30 @@ pub(crate) fn slot_key(tx: &Transaction) -> SlotKey {
 /// All transactions of trades, or of loans.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    all: BTreeMap<SlotKey, Slot>,
+    by_nonce: BTreeMap<SlotKey, Slot>,
 }
 
 impl Slots {
     pub(crate) fn get(&self, key: &SlotKey) -> Option<&Slot> {
-        self.all.get(key)
+        self.by_nonce.get(key)
     }
 
     pub(crate) fn get_mut(&mut self, key: &SlotKey) -> Option<&mut Slot> {
-        self.all.get_mut(key)
+        self.by_nonce.get_mut(key)
     }
 
     pub(crate) fn insert(&mut self, key: SlotKey, slot: Slot) {
-        self.all.insert(key, slot);
+        self.by_nonce.insert(key, slot);
     }
 
     /// Returns the record whose steps were signed for this request.
     pub(crate) fn signed_for(&self, id: &str) -> Option<u64> {
-        self.all.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
+        self.by_nonce.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
     }
 
     /// Moves the steps that were signed for other requests than `own` from one record to another.
-    pub(crate) fn give(&mut self, from: u64, to: u64, own: &str) {
-        for slot in self.all.values_mut().filter(|slot| slot.rec == Some(from)) {
+    pub(crate) fn reassign_steps(&mut self, from: u64, to: u64, own: &str) {
+        for slot in self.by_nonce.values_mut().filter(|slot| slot.rec == Some(from)) {
             if slot.request.as_deref().is_some_and(|request| request != own) {
                 slot.rec = Some(to);
             }
@@ -182,9 +182,9 @@ impl Slots {
     ///
     /// Other steps of that record move to the record that had these steps before. Returns that earlier record; `None`
     /// if nothing moves.
-    pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
+    pub(crate) fn assign_to_record(&mut self, id: &str, rec: u64) -> Option<u64> {
         let before = self.signed_for(id).filter(|before| *before != rec)?;
-        for slot in self.all.values_mut() {
+        for slot in self.by_nonce.values_mut() {
             if slot.request.as_deref() == Some(id) {
                 slot.rec = Some(rec);
             } else if slot.rec == Some(rec) && slot.request.is_some() {
@@ -195,8 +195,8 @@ impl Slots {
     }
 
     /// Returns the transactions of one record.
-    pub(crate) fn of(&self, rec: u64) -> impl Iterator<Item = (&SlotKey, &Slot)> {
-        self.all.iter().filter(move |(_, slot)| slot.rec == Some(rec))
+    pub(crate) fn of_record(&self, rec: u64) -> impl Iterator<Item = (&SlotKey, &Slot)> {
+        self.by_nonce.iter().filter(move |(_, slot)| slot.rec == Some(rec))
     }
 
     /// Returns whether a plan that has ended may have an open transaction.
@@ -204,12 +204,12 @@ impl Slots {
     /// A plan that gave an allowance also revokes it, and the wallet learns later than the chain that the revocation
     /// was mined.
     pub(crate) fn may_be_open_after(&self, rec: u64) -> bool {
-        let gave = |slot: &Slot| slot.allows() || slot.kind == Kind::Revoke;
-        self.of(rec).any(|(_, slot)| !slot.is_done() || gave(slot))
+        let gave = |slot: &Slot| slot.gives_allowance() || slot.kind == Kind::Revoke;
+        self.of_record(rec).any(|(_, slot)| !slot.is_done() || gave(slot))
     }
 
     pub(crate) fn in_flight(&self, from: &str) -> bool {
-        self.all.iter().any(|((_, f, _), slot)| f == from && !slot.is_done())
+        self.by_nonce.iter().any(|((_, f, _), slot)| f == from && !slot.is_done())
     }
 
     /// Returns the unsent transactions of the same sender that were signed for other records.
@@ -219,8 +219,8 @@ impl Slots {
         rec: Option<u64>,
     ) -> Vec<(SlotKey, Body)> {
         let (chain, from, _) = slot_key(tx);
-        let others = self.all.iter().filter(|((c, f, _), slot)| {
-            (*c, f) == (chain, &from) && slot.rec != rec && slot.is_unsent() && !slot.taken
+        let others = self.by_nonce.iter().filter(|((c, f, _), slot)| {
+            (*c, f) == (chain, &from) && slot.rec != rec && slot.is_unsent() && !slot.is_nonce_taken
         });
         others.map(|(at, slot)| (at.clone(), slot.body.clone())).collect()
     }
@@ -228,13 +228,13 @@ impl Slots {
     /// Returns the transaction with this hash.
     pub(crate) fn with_hash(&mut self, chain: u64, hash: &str) -> Option<&mut Slot> {
         let mine = |slot: &Slot| slot.hashes.contains(hash) || slot.cancel_hashes.contains(hash);
-        let mut on_chain = self.all.iter_mut().filter(|((c, _, _), _)| *c == chain);
+        let mut on_chain = self.by_nonce.iter_mut().filter(|((c, _, _), _)| *c == chain);
         on_chain.find(|(_, slot)| mine(slot)).map(|(_, slot)| slot)
     }
 
     pub(crate) fn process_ended(&mut self) {
-        for slot in self.all.values_mut() {
-            slot.uncertain |= slot.hashes.is_empty() && slot.cancel_hashes.is_empty();
+        for slot in self.by_nonce.values_mut() {
+            slot.may_be_unrecorded |= slot.hashes.is_empty() && slot.cancel_hashes.is_empty();
         }
     }
 }

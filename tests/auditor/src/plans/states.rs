@@ -14,7 +14,7 @@ impl Auditor {
         since: u64,
         state: &P::State,
     ) -> Result<(), Violation> {
-        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        let Some(rec) = P::book(self).records.get(&key) else { return Ok(()) };
         let fail = |what: String| Err(self.plan_violation::<P>(key, "I-p", &what));
         if let Some(first) = &rec.refused {
             if first != state {
@@ -23,7 +23,7 @@ impl Auditor {
             return Ok(());
         }
         let shown = rec.phase_at(since);
-        if let Some(end) = rec.end.as_ref().filter(|_| !rec.soft_end && shown == 2) {
+        if let Some(end) = rec.end.as_ref().filter(|_| !rec.may_lose_end && shown == 2) {
             if end != state {
                 return fail(format!("it had ended as {end:?}, and is {state:?} now"));
             }
@@ -44,12 +44,12 @@ impl Auditor {
     fn note_state<P: Plan>(&mut self, key: u64, state: &P::State) {
         let (seq, now) = (self.seq, self.time.instant());
         let soft = self.disk_failed.is_some() && state.status() == Status::Rejected;
-        if let Some(rec) = P::book_mut(self).recs.get_mut(&key) {
+        if let Some(rec) = P::book_mut(self).records.get_mut(&key) {
             rec.accepted = true;
             rec.history.push((seq, state.phase()));
             if state.phase() == 2 {
                 rec.end = Some(state.clone());
-                rec.soft_end = soft;
+                rec.may_lose_end = soft;
                 rec.ended = Some(now);
                 rec.last_poll = None;
             }
@@ -64,13 +64,13 @@ impl Auditor {
     }
 
     fn check_pending<P: Plan>(&self, key: u64, open: &OpenCall) -> Result<(), Violation> {
-        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        let Some(rec) = P::book(self).records.get(&key) else { return Ok(()) };
         let now = self.time.instant();
         if open.is_isolated && rec.accepted && rec.until.is_some() && rec.expired(&now).0 {
             let what = "it is pending after 15 minutes";
             return Err(self.plan_violation::<P>(key, "I-e", what));
         }
-        if P::book(self).begun(key) {
+        if P::book(self).has_begun(key) {
             let what = "it is pending, but a step of it was signed";
             return Err(self.plan_violation::<P>(key, "I-p", what));
         }
@@ -79,7 +79,7 @@ impl Auditor {
 
     /// Checks that an approval or the call itself authorizes the execution.
     pub(crate) fn check_executing<P: Plan>(&self, key: u64) -> Result<(), Violation> {
-        let Some(rec) = P::book(self).recs.get(&key) else { return Ok(()) };
+        let Some(rec) = P::book(self).records.get(&key) else { return Ok(()) };
         if rec.accepted && rec.authorizations.is_empty() && !rec.lost {
             let what = "it is executed, but the operator did not approve it";
             return Err(self.plan_violation::<P>(key, "approvals", what));
@@ -89,7 +89,7 @@ impl Auditor {
 
     /// Returns whether a transaction has as many confirmations as its network requires.
     pub(crate) fn is_final<P: Plan>(&self, at: &SlotKey, slot: &Slot) -> bool {
-        if slot.mined.is_some() || slot.taken || slot.cancelled {
+        if slot.mined.is_some() || slot.is_nonce_taken || slot.is_cancelled {
             return true;
         }
         let deep = P::confirmations(self, at.0).unwrap_or(1);
@@ -102,8 +102,8 @@ impl Auditor {
     /// Returns whether a transaction may have, or still get, an effect.
     pub(crate) fn may_have_effect<P: Plan>(&self, at: &SlotKey, slot: &Slot) -> bool {
         let reverted = slot.mined == Some(false) || (slot.included.is_some() && !slot.succeeded());
-        let dead = slot.cancelled || reverted;
-        !(slot.is_unsent() || slot.taken || (dead && self.is_final::<P>(at, slot)))
+        let dead = slot.is_cancelled || reverted;
+        !(slot.is_unsent() || slot.is_nonce_taken || (dead && self.is_final::<P>(at, slot)))
     }
 
     /// Returns whether the plan may be over because it expired or its deadline has passed.

@@ -1,25 +1,25 @@
 //! The transactions of plans, for trades and loans alike: signed, broadcast, included and undone.
 
 use super::Plan;
-use super::slots::{Body, Kind, Slot, SlotKey, body, cancels, slot_key};
+use super::slots::{Body, Kind, Slot, SlotKey, body, is_cancellation, slot_key};
 use crate::basics::{Id, Transaction};
 use crate::clocks::Instant;
 use crate::trading::Included;
 use crate::{Auditor, Violation, violation};
 
 /// The classification of a new transaction.
-pub(crate) struct Judged {
+pub(crate) struct JudgedStep {
     pub(crate) rec: Option<u64>,
     pub(crate) kind: Kind,
     /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
-    pub(crate) void: bool,
+    pub(crate) is_void: bool,
     /// Whether a swap may have been signed too late, after its plan had ended. It counts once it is broadcast.
-    pub(crate) late: bool,
+    pub(crate) is_late: bool,
 }
 
-impl Judged {
+impl JudgedStep {
     pub(crate) fn in_time(rec: Option<u64>, kind: Kind) -> Self {
-        Self { rec, kind, void: false, late: false }
+        Self { rec, kind, is_void: false, is_late: false }
     }
 
     /// Returns a new slot for a transaction.
@@ -34,29 +34,29 @@ impl Auditor {
     /// Notes a new transaction that was signed.
     pub(crate) fn note_step<P: Plan>(
         &mut self,
-        judged: &Judged,
+        judged: &JudgedStep,
         tx: &Transaction,
         request: Option<&Id>,
     ) {
         let (at, seq) = (slot_key(tx), self.seq);
         let here = (at.clone(), body(tx));
         let book = P::book_mut(self);
-        if judged.void {
-            book.void.insert(here);
+        if judged.is_void {
+            book.void_transactions.insert(here);
             return;
         }
         let slot = judged.slot(tx, request, seq);
-        if judged.late {
+        if judged.is_late {
             // The void signature of an earlier plan may have had the same bytes.
-            book.void.remove(&here);
-            book.late.insert(here, slot);
+            book.void_transactions.remove(&here);
+            book.late_swaps.insert(here, slot);
             return;
         }
         // A slow signer may still sign for a plan that has ended. That signature is void once another plan signs.
         let others: Vec<(SlotKey, Body)> = book.slots.unsent_of_others(tx, judged.rec);
-        book.void.extend(others);
+        book.void_transactions.extend(others);
         // Another plan may use the nonce of a late swap for the same bytes.
-        book.late.remove(&here);
+        book.late_swaps.remove(&here);
         book.slots.insert(at, slot);
     }
 
@@ -69,14 +69,14 @@ impl Auditor {
         let Some(slot) = P::book(self).slots.get(&at) else { return Ok(()) };
         let same = slot.body == body(tx);
         if let Some(key) = slot.rec.filter(|_| same && slot.kind != Kind::Revoke) {
-            let rec = P::book(self).recs.get(&key);
-            if let Some(rule) = rec.and_then(|rec| self.forbids(rec.actor())) {
+            let rec = P::book(self).records.get(&key);
+            if let Some(rule) = rec.and_then(|rec| self.forbidding_rule(rec.actor())) {
                 let what = "a transaction was signed again, but nothing may be signed for it";
                 return Err(self.plan_violation::<P>(key, rule, what));
             }
         }
         if let Some(slot) = P::book_mut(self).slots.get_mut(&at) {
-            slot.cancelling |= !same;
+            slot.is_cancelling |= !same;
         }
         Ok(())
     }
@@ -85,12 +85,12 @@ impl Auditor {
     pub(crate) fn nonce_signed_again<P: Plan>(
         &mut self,
         tx: &Transaction,
-        judged: &Judged,
+        judged: &JudgedStep,
         before: &Body,
     ) -> Result<(), Violation> {
         // Either transaction may use the nonce: the plan of this one may have ended before the signature.
-        if judged.void || judged.late {
-            P::book_mut(self).void.insert((slot_key(tx), body(tx)));
+        if judged.is_void || judged.is_late {
+            P::book_mut(self).void_transactions.insert((slot_key(tx), body(tx)));
             return Ok(());
         }
         let what = format!("nonce {} was signed for {before:?}, and now for {tx:?}", tx.nonce);
@@ -104,14 +104,14 @@ impl Auditor {
         let now = self.time.instant();
         let there = (tx.chain, tx.from.to_lowercase());
         let allowances = self.trades.allowances.get(&there).cloned().unwrap_or_default();
-        let first = !P::book(self).begun(key);
-        let Some(rec) = P::book_mut(self).recs.get_mut(&key) else { return };
+        let first = !P::book(self).has_begun(key);
+        let Some(rec) = P::book_mut(self).records.get_mut(&key) else { return };
         if first {
             rec.baseline = Some(allowances);
         }
-        let approved = rec.authorizations.iter().any(|auth| !auth.killed && !auth.by_call);
-        rec.automatic |= !approved;
-        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
+        let approved = rec.authorizations.iter().any(|auth| !auth.is_killed && !auth.by_call);
+        rec.may_be_automatic |= !approved;
+        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.is_killed);
         if let (Some(only), None) = (living.next(), living.next()) {
             only.closed.get_or_insert(now);
         }
@@ -121,7 +121,7 @@ impl Auditor {
     pub(crate) fn check_not_void<P: Plan>(&self, tx: &Transaction) -> Result<(), Violation> {
         let (at, book) = (slot_key(tx), P::book(self));
         let same = book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
-        if !same && book.void.contains(&(at, body(tx))) {
+        if !same && book.void_transactions.contains(&(at, body(tx))) {
             let what = format!("{tx:?} was broadcast, but it was signed after the end of its plan");
             return Err(violation("T-53", what));
         }
@@ -134,7 +134,7 @@ impl Auditor {
         let owner = book.slots.get(&slot_key(tx)).filter(|slot| slot.body == body(tx));
         let owner = owner.filter(|slot| slot.kind != Kind::Revoke).and_then(|slot| slot.rec);
         if let Some(key) = owner
-            && book.recs.get(&key).is_some_and(|rec| rec.rejected)
+            && book.records.get(&key).is_some_and(|rec| rec.rejected)
         {
             let what = "a step was broadcast, but a new request of the same content was accepted";
             return Err(self.plan_violation::<P>(key, "T-53", what));
@@ -148,14 +148,14 @@ impl Auditor {
         let Some(slot) = P::book_mut(self).slots.get_mut(&at) else { return Ok(false) };
         if slot.body == body(tx) {
             slot.hashes.insert(tx.hash.clone());
-        } else if cancels(tx) {
-            slot.cancelling = true;
+        } else if is_cancellation(tx) {
+            slot.is_cancelling = true;
             slot.cancel_hashes.insert(tx.hash.clone());
         } else {
             let what = format!("nonce {} was used for {:?}, and now for {tx:?}", at.2, slot.body);
             return Err(violation("I-b", what));
         }
-        slot.uncertain = false;
+        slot.may_be_unrecorded = false;
         self.count(P::either("broadcast: trade", "broadcast: loan"));
         Ok(true)
     }
@@ -169,7 +169,7 @@ impl Auditor {
             return Err(violation("I-b", what));
         }
         if slot.cancel_hashes.contains(&included.hash) {
-            slot.cancelled = true;
+            slot.is_cancelled = true;
         } else {
             slot.included = Some(included.clone());
         }
@@ -181,9 +181,9 @@ impl Auditor {
         let now: Instant = self.time.instant();
         let Some(slot) = P::book_mut(self).slots.with_hash(chain, hash) else { return };
         if slot.cancel_hashes.contains(hash) {
-            slot.cancelled = false;
+            slot.is_cancelled = false;
         } else {
-            slot.unmined = slot.succeeded().then_some(now).or(slot.unmined);
+            slot.unmined_at = slot.succeeded().then_some(now).or(slot.unmined_at);
             slot.included = None;
             slot.mined = None;
         }
@@ -199,7 +199,7 @@ impl Auditor {
     ) -> Result<bool, Violation> {
         let Some(slot) = P::book_mut(self).slots.with_hash(chain, hash) else { return Ok(false) };
         if slot.cancel_hashes.contains(hash) {
-            slot.cancelled = true;
+            slot.is_cancelled = true;
             return Ok(true);
         }
         if slot.included.as_ref().is_some_and(|i| i.succeeded != succeeded) {
@@ -214,7 +214,7 @@ impl Auditor {
     pub(crate) fn on_nonce_taken<P: Plan>(&mut self, chain: u64, from: &str, nonce: u64) {
         let at = (chain, from.to_lowercase(), nonce);
         if let Some(slot) = P::book_mut(self).slots.get_mut(&at) {
-            slot.taken = true;
+            slot.is_nonce_taken = true;
             self.count(P::either("trade: displaced", "loan: displaced"));
         }
     }

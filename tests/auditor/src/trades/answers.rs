@@ -18,12 +18,12 @@ impl Auditor {
         state: &TradeState,
     ) -> Result<(), Violation> {
         let (key, verdicts) = (call.rec, self.verdicts(call));
-        let begun = self.trades.book.begun(key);
-        if begun && self.trades.book.recs.get(&key).is_some_and(|rec| rec.automatic) {
+        let begun = self.trades.book.has_begun(key);
+        if begun && self.trades.book.records.get(&key).is_some_and(|rec| rec.may_be_automatic) {
             // The wallet decided before the first step of the plan, and that step was judged when it was signed.
             return Ok(());
         }
-        let fits = |v: &Verdict| v.must_refuse.is_none() && !v.volume_must;
+        let fits = |v: &Verdict| v.must_refuse.is_none() && !v.must_refuse_for_volume;
         if !verdicts.iter().any(fits) {
             let why = verdicts.iter().find_map(|v| v.must_refuse);
             let rule = if why.is_some() { "refusals" } else { "volume" };
@@ -35,8 +35,8 @@ impl Auditor {
         }
         // A trade that failed before any signature was not executed.
         let going = matches!(state, TradeState::Executing | TradeState::Executed { .. });
-        let free = |v: &Verdict| v.must_hold.is_none() && !v.volume_must;
-        let automatic = self.trades.book.recs.get(&key).is_some_and(|rec| rec.automatic);
+        let free = |v: &Verdict| v.must_hold.is_none() && !v.must_refuse_for_volume;
+        let automatic = self.trades.book.records.get(&key).is_some_and(|rec| rec.may_be_automatic);
         if going && !automatic && !verdicts.iter().any(free) {
             let why =
                 verdicts.iter().find_map(|v| v.must_hold).unwrap_or("it exceeds the daily volume");
@@ -54,7 +54,7 @@ impl Auditor {
         reason: &str,
     ) -> Result<(), Violation> {
         let verdicts = self.verdicts(call);
-        if reason == EXCEEDS_VOLUME && !verdicts.iter().any(|v| v.volume_may) {
+        if reason == EXCEEDS_VOLUME && !verdicts.iter().any(|v| v.may_refuse_for_volume) {
             let used: Vec<_> = call.snapshots.iter().map(|s| s.used).collect();
             let what = format!("it was refused for the daily volume, of which {used:?} is used");
             return Err(self.trade_violation(call.rec, "volume", &what));

@@ -50,7 +50,7 @@ impl Auditor {
 
     /// Checks that in some state since the approval, the policy allows the trade at its fresh value.
     fn check_policy_again(&self, key: u64, approvals: &[&&Authorization]) -> Result<(), Violation> {
-        let begun = self.trades.book.begun(key);
+        let begun = self.trades.book.has_begun(key);
         if begun || approvals.iter().any(|auth| auth.snapshots.is_empty()) {
             return Ok(());
         }
@@ -59,7 +59,7 @@ impl Auditor {
             for snapshot in &auth.snapshots {
                 let Some((verdict, _)) = self.verdict_in(key, auth.seq, snapshot) else { continue };
                 let unquoted = verdict.must_refuse == Some(UNQUOTED);
-                if (verdict.must_refuse.is_none() || unquoted) && !verdict.volume_must {
+                if (verdict.must_refuse.is_none() || unquoted) && !verdict.must_refuse_for_volume {
                     return Ok(());
                 }
                 why = Some(verdict.must_refuse.unwrap_or("it exceeds the daily volume"));
@@ -75,10 +75,10 @@ impl Auditor {
     fn check_failures(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
         let book = &self.trades.book;
         let Some(today) = self.time.sure_day() else { return Ok(()) };
-        if rec.day != Some(today) || book.begun(key) {
+        if rec.day != Some(today) || book.has_begun(key) {
             return Ok(());
         }
-        let mine = book.recs.iter().filter(|(_, r)| r.agent == rec.agent && r.day == Some(today));
+        let mine = book.records.iter().filter(|(_, r)| r.agent == rec.agent && r.utc_day == Some(today));
         let failed = mine.filter(|(other, r)| self.trades.surely_failed(**other, r)).count();
         if failed >= FAILED_A_DAY {
             let what = format!("a plan began without approval after {failed} failed ones today");
@@ -90,15 +90,15 @@ impl Auditor {
     /// Checks that a trade without an approval may be executed.
     fn check_automatic(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
         let mut why = rec.not_automatic;
-        if rec.automatic {
+        if rec.may_be_automatic {
             return Ok(());
         }
         for call in self.trades.book.open.values().filter(|call| call.rec == key) {
             for verdict in self.verdicts(call) {
-                if verdict.must_hold.is_none() && !verdict.volume_must {
+                if verdict.must_hold.is_none() && !verdict.must_refuse_for_volume {
                     return Ok(());
                 }
-                let volume = verdict.volume_must.then_some("it exceeds the daily volume");
+                let volume = verdict.must_refuse_for_volume.then_some("it exceeds the daily volume");
                 why = verdict.must_hold.or(volume).or(why);
             }
         }
@@ -111,9 +111,9 @@ impl Auditor {
     ///
     /// Compares with the largest daily volume that was ever in force.
     pub(super) fn check_volume(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
-        let Some((least, _)) = rec.own.value else { return Ok(()) };
+        let Some((least, _)) = rec.extra.value else { return Ok(()) };
         let periods = self.trade_periods(&rec.agent);
-        let used = self.trades.used(&rec.agent, key, &periods, &self.time.instant());
+        let used = self.trades.volume_of_others(&rec.agent, key, &periods, &self.time.instant());
         let most = self.trades.largest_volume.get(&rec.agent).copied().unwrap_or(0);
         let sum = used.0.saturating_add(least);
         if sum > most {

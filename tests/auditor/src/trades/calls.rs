@@ -21,7 +21,7 @@ impl Auditor {
             self.watch_open_trade(ticket);
         }
         self.watch_approvals();
-        self.trades.restarted &= self.possible_configs.iter().all(|w| !w.config.is_open);
+        self.trades.is_locked_by_restart &= self.possible_configs.iter().all(|w| !w.config.is_open);
         self.end_stopped_plans::<Trade>();
         self.book.held_trades = self.held_plans();
     }
@@ -102,14 +102,14 @@ impl Auditor {
         let Some(call) = self.trades.book.open.get(&ticket) else { return };
         let (key, from, agent, now) = (call.rec, call.seq, &call.ask.agent, self.time.instant());
         let periods = self.trade_periods(agent);
-        let mut used = self.trades.used(agent, key, &periods, &now);
+        let mut used = self.trades.volume_of_others(agent, key, &periods, &now);
         // While a repeat is open, it may become a new trade, and then the first trade counts too.
-        let repeats = self.trades.book.recs.get(&key).is_some_and(|rec| rec.accepted);
+        let repeats = self.trades.book.records.get(&key).is_some_and(|rec| rec.accepted);
         let except = if repeats { u64::MAX } else { key };
-        used.1 = self.trades.used(agent, except, &periods, &now).1;
+        used.1 = self.trades.volume_of_others(agent, except, &periods, &now).1;
         let newest_s = self.trades.market.newest_time_s(call.ask.terms.chain).unwrap_or(0);
         let (errors, allowed) = self.judge_caller(&call.ask);
-        let (crowded, doubted) = (self.crowded(agent, except, &now), self.is_journal_doubted);
+        let (crowded, doubted) = (self.may_be_crowded(agent, except, &now), self.is_journal_doubted);
         let snapshots: Vec<Snapshot> = allowed
             .into_iter()
             .map(|config| {
@@ -134,16 +134,16 @@ impl Auditor {
         let now = self.time.instant();
         let open = |key: u64, r: &TradeRecord| {
             let mut approvals = r.authorizations.iter().filter(|a| a.is_recent_approval(&now));
-            let begun = self.trades.book.begun(key);
+            let begun = self.trades.book.has_begun(key);
             approvals.next().filter(|_| r.may_live() && !begun).map(|auth| auth.seq)
         };
-        let recs = self.trades.book.recs.iter();
+        let recs = self.trades.book.records.iter();
         let keys: Vec<(u64, u64)> =
             recs.filter_map(|(key, r)| open(*key, r).map(|seq| (*key, seq))).collect();
         for (key, seq) in keys {
-            let Some(rec) = self.trades.book.recs.get(&key) else { continue };
+            let Some(rec) = self.trades.book.records.get(&key) else { continue };
             let periods = self.trade_periods(&rec.agent);
-            let used = self.trades.used(&rec.agent, key, &periods, &now);
+            let used = self.trades.volume_of_others(&rec.agent, key, &periods, &now);
             let (crowded, doubted) = (false, self.is_journal_doubted);
             let newest_s = self.trades.market.newest_time_s(rec.terms.chain).unwrap_or(0);
             let configs = self.possible_configs.iter().map(|w| w.config.clone());
@@ -156,12 +156,12 @@ impl Auditor {
                 .collect();
             let noted: Vec<(Verdict, Option<String>)> =
                 snapshots.iter().filter_map(|s| self.verdict_in(key, seq, s)).collect();
-            let Some(rec) = self.trades.book.recs.get_mut(&key) else { continue };
+            let Some(rec) = self.trades.book.records.get_mut(&key) else { continue };
             for (verdict, payer) in noted {
                 rec.payers.extend(payer);
                 rec.include_value(verdict.value);
             }
-            for auth in rec.authorizations.iter_mut().filter(|a| !a.by_call && !a.killed) {
+            for auth in rec.authorizations.iter_mut().filter(|a| !a.by_call && !a.is_killed) {
                 for snapshot in &snapshots {
                     if !auth.snapshots.contains(snapshot) {
                         auth.snapshots.push(snapshot.clone());
@@ -173,8 +173,8 @@ impl Auditor {
 
     /// Returns whether other requests may be a reason to refuse this trade: too many are held, or they share its
     /// balance.
-    fn crowded(&self, agent: &str, key: u64, now: &Instant) -> bool {
-        let mut others = self.trades.book.recs.iter().filter(|(other, _)| **other != key);
+    fn may_be_crowded(&self, agent: &str, key: u64, now: &Instant) -> bool {
+        let mut others = self.trades.book.records.iter().filter(|(other, _)| **other != key);
         if others.any(|(_, other)| other.may_live()) {
             return true;
         }
@@ -184,15 +184,15 @@ impl Auditor {
     /// Adds the verdict and the payer in this state to the record of a trade.
     pub(super) fn note_snapshot(&mut self, key: u64, from: u64, snapshot: &Snapshot) {
         let Some((verdict, payer)) = self.verdict_in(key, from, snapshot) else { return };
-        let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };
+        let Some(rec) = self.trades.book.records.get_mut(&key) else { return };
         if rec.accepted || rec.refused.is_some() {
             return;
         }
         rec.payers.extend(payer);
         rec.include_value(verdict.value);
         rec.include_slippage(verdict.slippage);
-        if !rec.moments.contains(&snapshot.now) {
-            rec.moments.push(snapshot.now);
+        if !rec.acceptance_instants.contains(&snapshot.now) {
+            rec.acceptance_instants.push(snapshot.now);
         }
     }
 
@@ -203,7 +203,7 @@ impl Auditor {
         from: u64,
         snapshot: &Snapshot,
     ) -> Option<(Verdict, Option<String>)> {
-        let rec = self.trades.book.recs.get(&key)?;
+        let rec = self.trades.book.records.get(&key)?;
         let (_, policy) = snapshot.config.policy_of(&rec.agent)?;
         let commission = snapshot.config.agents.get(&rec.agent)?.commission.as_ref()?;
         let account = snapshot.config.accounts.get(&commission.account);
@@ -237,11 +237,11 @@ impl Auditor {
     /// Notes whether a call may have been executed without an approval, and if not, the reason.
     pub(crate) fn note_automatic(&mut self, call: &OpenPlan<Trade>) {
         let verdicts = self.verdicts(call);
-        let Some(rec) = self.trades.book.recs.get_mut(&call.rec) else { return };
-        let free = |v: &Verdict| v.must_hold.is_none() && !v.volume_must;
-        rec.automatic |= verdicts.iter().any(free);
+        let Some(rec) = self.trades.book.records.get_mut(&call.rec) else { return };
+        let free = |v: &Verdict| v.must_hold.is_none() && !v.must_refuse_for_volume;
+        rec.may_be_automatic |= verdicts.iter().any(free);
         rec.not_automatic = verdicts.iter().find_map(|v| v.must_hold).or(rec.not_automatic);
-        if rec.not_automatic.is_none() && verdicts.iter().any(|v| v.volume_must) {
+        if rec.not_automatic.is_none() && verdicts.iter().any(|v| v.must_refuse_for_volume) {
             rec.not_automatic = Some("it exceeds the daily volume");
         }
     }

@@ -26,7 +26,7 @@ impl Auditor {
         tx_hash: &str,
         amount_out: Option<u128>,
     ) -> Result<(), Violation> {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        let Some(rec) = self.trades.book.records.get(&key) else { return Ok(()) };
         let Some((at, slot)) = self.trades.book.main_of(key) else {
             let what = "it is executed, but no swap was signed";
             return Err(self.trade_violation(key, "executed", what));
@@ -65,7 +65,7 @@ impl Auditor {
 
     /// Checks that something explains the rejection of a trade that was accepted.
     fn check_rejected(&self, key: u64, code: Option<&str>) -> Result<(), Violation> {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        let Some(rec) = self.trades.book.records.get(&key) else { return Ok(()) };
         self.check_explained(key, rec)?;
         let approvals = rec.authorizations.iter().filter(|auth| !auth.by_call);
         let Some(since) = approvals.map(|auth| auth.seq).min() else { return Ok(()) };
@@ -85,9 +85,9 @@ impl Auditor {
         }
         // If nothing else explains the end, a fresh quote below the minimum requires its own code.
         let other =
-            rec.disturbed || !rec.denials.is_empty() || self.may_be_late(rec) || rec.maybe_closed;
+            rec.was_disturbed || !rec.denials.is_empty() || self.may_be_late(rec) || rec.maybe_closed;
         let moved = best.is_some_and(|best| best < least);
-        let begun = self.trades.book.begun(key);
+        let begun = self.trades.book.has_begun(key);
         if moved && code.is_none() && !other && !begun {
             let what = "its price had moved, and it was rejected without the code PRICE_MOVED";
             return Err(self.trade_violation(key, "price moved", what));
@@ -97,12 +97,12 @@ impl Auditor {
 
     /// Returns an allowance that a trade gave and did not revoke.
     pub(super) fn left_by_trade(&self, key: u64, rec: &TradeRecord) -> Option<&OpenAllowance> {
-        let slots = || self.trades.book.slots.of(key);
+        let slots = || self.trades.book.slots.of_record(key);
         let ((chain, from, _), _) = slots().next()?;
         self.new_allowance(rec, (*chain, from), |open| {
             // An allowance that another plan of the address gave is judged with that plan.
             let gave = |slot: &Slot| slot.kind == Kind::Approve && slot.succeeded();
-            let own = || slots().map(|(_, slot)| slot).filter(|slot| slot.sets(open));
+            let own = || slots().map(|(_, slot)| slot).filter(|slot| slot.sets_allowance(open));
             let reverted = own().last().is_some_and(Slot::is_reverted_revocation);
             own().any(gave) && !reverted
         })

@@ -6,20 +6,20 @@ use crate::trading::{Hop, Quoted};
 use crate::{Auditor, Violation, wide};
 use std::collections::BTreeMap;
 
-const WHOLE: u128 = 10_000;
+const WHOLE_BPS: u128 = 10_000;
 
 /// Returns the output of a quote if it is not better than the pool's own price.
-fn credible(q: &Quoted) -> Option<u128> {
+fn credible_output(q: &Quoted) -> Option<u128> {
     q.amount_out.filter(|out| q.slot0_ideal.is_none_or(|ideal| *out <= ideal))
 }
 
 /// Returns the best credible output of each block, oldest block first.
 ///
 /// The wallet takes the best pool of one block. If its reads straddle two blocks, the best output of either may count.
-fn rounds(quotes: &[&Quoted]) -> BTreeMap<u64, u128> {
+fn best_by_block(quotes: &[&Quoted]) -> BTreeMap<u64, u128> {
     let mut best = BTreeMap::new();
     for q in quotes {
-        if let Some(out) = credible(q) {
+        if let Some(out) = credible_output(q) {
             let known = best.entry(q.block).or_insert(0u128);
             *known = out.max(*known);
         }
@@ -36,11 +36,11 @@ fn same_route(a: &[Hop], b: &[Hop], wrapped: &str) -> bool {
 }
 
 fn least_floor(out: u128, slippage: (u32, u32)) -> u128 {
-    wide::floor(out, WHOLE.saturating_sub(u128::from(slippage.1)), WHOLE)
+    wide::floor(out, WHOLE_BPS.saturating_sub(u128::from(slippage.1)), WHOLE_BPS)
 }
 
 fn most_floor(out: u128, slippage: (u32, u32)) -> u128 {
-    wide::ceil(out, WHOLE.saturating_sub(u128::from(slippage.0)), WHOLE)
+    wide::ceil(out, WHOLE_BPS.saturating_sub(u128::from(slippage.0)), WHOLE_BPS)
 }
 
 impl Auditor {
@@ -59,9 +59,9 @@ impl Auditor {
     ///
     /// Among several routes the wallet may prefer one for its gas, so the route with the least output may count.
     pub(crate) fn committed_floor(&self, rec: &TradeRecord) -> Option<(u128, u128)> {
-        let slippage = rec.own.slippage?;
+        let slippage = rec.extra.slippage?;
         let quotes = self.quotes_between(rec, rec.from, rec.until.unwrap_or(self.seq));
-        let outs = quotes.iter().filter_map(|q| credible(q));
+        let outs = quotes.iter().filter_map(|q| credible_output(q));
         let least = outs.map(|out| least_floor(out, slippage)).min()?;
         let most = quotes.iter().filter_map(|q| q.amount_out).max()?;
         Some((least, most_floor(most, slippage)))
@@ -69,7 +69,7 @@ impl Auditor {
 
     /// Returns the highest minimum output that follows from a quote of `out`.
     pub(crate) fn floor_of(&self, rec: &TradeRecord, out: u128) -> u128 {
-        most_floor(out, rec.own.slippage.unwrap_or((0, 0)))
+        most_floor(out, rec.extra.slippage.unwrap_or((0, 0)))
     }
 
     /// Returns the highest output that a node quoted since the observation `from`.
@@ -95,10 +95,10 @@ impl Auditor {
         since: u64,
         hops: &[Hop],
     ) -> Result<(), Violation> {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
-        let slippage = rec.own.slippage.unwrap_or((0, 10_000));
+        let Some(rec) = self.trades.book.records.get(&key) else { return Ok(()) };
+        let slippage = rec.extra.slippage.unwrap_or((0, 10_000));
         // If several trades have the same terms, it is unknown for which of them a quote was read.
-        let alike = self.trades.book.recs.values().filter(|r| r.terms == rec.terms && r.may_live());
+        let alike = self.trades.book.records.values().filter(|r| r.terms == rec.terms && r.may_live());
         let alike: Vec<u64> = alike.map(|r| r.from).collect();
         let first = alike.iter().copied().min().unwrap_or(rec.from).min(rec.from);
         let all = self.quotes_between(rec, first, self.seq);
@@ -110,7 +110,7 @@ impl Auditor {
         let of_route = |from: u64, until: u64| {
             let mut quotes = self.quotes_between(rec, from, until);
             quotes.retain(|q| same_route(&q.hops, hops, &wrapped));
-            rounds(&quotes)
+            best_by_block(&quotes)
         };
         let committed = of_route(rec.from, rec.until.unwrap_or(self.seq));
         let committed = committed.values().map(|out| least_floor(*out, slippage)).min();

@@ -66,8 +66,8 @@ pub(crate) struct Verdict {
     /// The reason why the trade must be refused, if there is one.
     pub(crate) must_refuse: Option<&'static str>,
     /// Whether the trade must be refused because of the daily volume; `volume_may`: whether it may be.
-    pub(crate) volume_must: bool,
-    pub(crate) volume_may: bool,
+    pub(crate) must_refuse_for_volume: bool,
+    pub(crate) may_refuse_for_volume: bool,
     /// The reason why the trade must not be executed without an approval, if there is one.
     pub(crate) must_hold: Option<&'static str>,
     /// Whether there is surely no reason to refuse the trade.
@@ -94,8 +94,8 @@ impl Case<'_> {
         let slippage = self.slippage();
         let must_refuse = self.must_refuse(known);
         Verdict {
-            volume_must: least > trading.daily,
-            volume_may: most > trading.daily,
+            must_refuse_for_volume: least > trading.daily,
+            may_refuse_for_volume: most > trading.daily,
             must_hold: must_refuse.or_else(|| self.must_hold(known)),
             must_accept: must_refuse.is_none()
                 && most <= trading.daily
@@ -166,7 +166,7 @@ impl Case<'_> {
             Some("there is nothing to trade")
         } else if self.is_underfunded() {
             Some("the balance does not cover the amount, the cost and the least native balance")
-        } else if !is_wrap(trade, &ex.wrapped) && self.usable(ex).next().is_none() {
+        } else if !is_wrap(trade, &ex.wrapped) && self.usable_quotes(ex).next().is_none() {
             Some(UNQUOTED)
         } else {
             None
@@ -190,7 +190,7 @@ impl Case<'_> {
     }
 
     /// Returns the quotes of this trade that promise an output.
-    fn usable<'a>(&'a self, ex: &'a ExchangeFact) -> impl Iterator<Item = &'a Quoted> {
+    fn usable_quotes<'a>(&'a self, ex: &'a ExchangeFact) -> impl Iterator<Item = &'a Quoted> {
         let all = self.market.quotes_of(self.trade, ex, self.from);
         all.map(|(_, q)| q).filter(|q| q.amount_out.is_some_and(|out| out > 0))
     }
@@ -218,9 +218,9 @@ impl Case<'_> {
         if is_wrap(trade, &ex.wrapped) {
             return None;
         }
-        let quotes: Vec<&Quoted> = self.usable(ex).collect();
+        let quotes: Vec<&Quoted> = self.usable_quotes(ex).collect();
         let reasons: Vec<Option<&'static str>> =
-            quotes.iter().map(|q| self.bad_quote(q, ex)).collect();
+            quotes.iter().map(|q| self.bad_quote_reason(q, ex)).collect();
         if let Some(Some(why)) = reasons.iter().find(|why| why.is_some())
             && reasons.iter().all(Option::is_some)
         {
@@ -238,7 +238,7 @@ impl Case<'_> {
     }
 
     /// Returns the reason why a trade at this quote needs the operator.
-    fn bad_quote(&self, q: &Quoted, ex: &ExchangeFact) -> Option<&'static str> {
+    fn bad_quote_reason(&self, q: &Quoted, ex: &ExchangeFact) -> Option<&'static str> {
         let out = q.amount_out.unwrap_or(0);
         let unlisted = q.hops.iter().any(|hop| match &hop.pool {
             Pool::V3 { .. } => false,
@@ -320,7 +320,7 @@ impl Case<'_> {
             && quoted
             && rehearsed
             && !failed
-            && self.usable(ex).all(|q| q.hops.iter().all(|hop| !is_v4(&hop.pool)))
+            && self.usable_quotes(ex).all(|q| q.hops.iter().all(|hop| !is_v4(&hop.pool)))
     }
 }
 

@@ -24,7 +24,7 @@ impl Auditor {
     ///
     /// The wallet may also have ordered the swap later, so that the signature is still in time.
     pub(super) fn swap_may_be_late(&self, key: u64) -> bool {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return false };
+        let Some(rec) = self.trades.book.records.get(&key) else { return false };
         let swap_s = self.trades.exchanges.get(&rec.terms.chain).map_or(0, |ex| ex.deadline_s);
         rec.authorizations.iter().any(|auth| swap_may_be_over(auth, swap_s, &self.time))
     }
@@ -32,10 +32,10 @@ impl Auditor {
     /// Makes a late swap a step of its plan when its nonce is cancelled.
     ///
     /// Only a swap that was signed in time needs a cancellation.
-    pub(super) fn recall_late(&mut self, at: &SlotKey) {
+    pub(super) fn restore_late_swap(&mut self, at: &SlotKey) {
         let book = &mut self.trades.book;
-        let late = book.late.iter().filter(|((there, _), _)| there == at);
-        let newest = late.max_by_key(|(_, slot)| slot.signed).map(|(_, slot)| slot.clone());
+        let late = book.late_swaps.iter().filter(|((there, _), _)| there == at);
+        let newest = late.max_by_key(|(_, slot)| slot.signed_at).map(|(_, slot)| slot.clone());
         if let (Some(slot), None) = (newest, book.slots.get(at)) {
             book.slots.insert(at.clone(), slot);
         }
@@ -49,15 +49,15 @@ impl Auditor {
         tx: &Transaction,
     ) -> Result<(), Violation> {
         let key = slot.rec.unwrap_or(u64::MAX);
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
-        if rec.end.is_some() && !rec.soft_end {
+        let Some(rec) = self.trades.book.records.get(&key) else { return Ok(()) };
+        if rec.end.is_some() && !rec.may_lose_end {
             let what = "its swap was broadcast after its end";
             return Err(self.trade_violation(key, "T-53", what));
         }
         self.check_volume(key, rec)?;
         let there = self.trades.book.slots.get(at);
         // A late swap whose nonce was cancelled has its slot already.
-        let free = |there: &Slot| there.is_unsent() || there.taken;
+        let free = |there: &Slot| there.is_unsent() || there.is_nonce_taken;
         if there.is_none_or(|there| free(there) && there.body != slot.body) {
             self.check_plan::<Trade>(key, slot.kind, tx)?;
             self.trades.book.slots.insert(at.clone(), slot);
@@ -67,8 +67,8 @@ impl Auditor {
 
     /// Returns the trade that a step is signed for. This is a new trade if the id of the request shows that an open
     /// repeat of the given trade became a separate request.
-    pub(super) fn signed_repeat(&mut self, key: u64, request: Option<&Id>) -> u64 {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return key };
+    pub(super) fn trade_of_signature(&mut self, key: u64, request: Option<&Id>) -> u64 {
+        let Some(rec) = self.trades.book.records.get(&key) else { return key };
         let (Some(own), Some(request)) = (&rec.id, request) else { return key };
         let tickets: Vec<Ticket> = rec.open.iter().copied().collect();
         // The id may also belong to another trade of the same tokens whose answer is still open.
@@ -77,11 +77,11 @@ impl Auditor {
             (chain, token_in, token_out, amount_in)
         };
         let alike = |r: &TradeRecord| r.id.is_none() && r.may_live() && terms(r) == terms(rec);
-        let is_other = own != request && !self.trades.book.recs.values().any(alike);
+        let is_other = own != request && !self.trades.book.records.values().any(alike);
         if !is_other || tickets.is_empty() || !self.plan_is_rejected::<Trade>(key) {
             return key;
         }
-        if let Some(rec) = self.trades.book.recs.get_mut(&key) {
+        if let Some(rec) = self.trades.book.records.get_mut(&key) {
             rec.reject();
         }
         self.set_apart::<Trade>(key, &tickets)

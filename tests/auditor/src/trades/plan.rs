@@ -1,6 +1,6 @@
 //! The parts of a plan in which trades differ from loans.
 
-use super::{Snapshot, TradeOwn, TradeRecord};
+use super::{Snapshot, TradeExtra, TradeRecord};
 use crate::basics::Id;
 use crate::expect::OpenCall;
 use crate::lending::Loan;
@@ -27,7 +27,7 @@ impl Plan for Trade {
     type Answer = TradeAnswer;
     type Snapshot = Snapshot;
     type Reason = &'static str;
-    type Own = TradeOwn;
+    type Extra = TradeExtra;
     type Other = Loan;
 
     const MAIN: Kind = Kind::Swap;
@@ -78,7 +78,7 @@ impl Plan for Trade {
 
     /// The first swap counts, even if another transaction has displaced it.
     fn main_of(slots: &Slots, key: u64) -> Option<(&SlotKey, &Slot)> {
-        slots.of(key).find(|(_, slot)| slot.kind == Self::MAIN)
+        slots.of_record(key).find(|(_, slot)| slot.kind == Self::MAIN)
     }
 
     /// Only loans compare the ids of their answers with those of other lanes.

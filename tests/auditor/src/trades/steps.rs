@@ -6,8 +6,8 @@ use crate::basics::{Id, Transaction};
 use crate::decode::{Decoded, decode};
 use crate::market::is_wrap;
 use crate::observations::Signed;
-use crate::plans::Judged;
-use crate::plans::slots::{Kind, body, cancels, slot_key};
+use crate::plans::JudgedStep;
+use crate::plans::slots::{Kind, body, is_cancellation, slot_key};
 use crate::trading::{Permit, Route, SignedContent, Trade};
 use crate::{Auditor, ExchangeFact, Violation, violation};
 
@@ -38,7 +38,7 @@ impl Auditor {
                 }
                 self.transaction_signed(tx, s.request.as_ref())?;
             }
-            SignedContent::Unseen => match &s.request {
+            SignedContent::Undecodable => match &s.request {
                 Some(id) if self.trades.book.by_id.contains_key(id) => {
                     let key = self.trades.book.by_id.get(id).copied().unwrap_or(u64::MAX);
                     self.check_authority::<Trade>(key)?;
@@ -46,7 +46,7 @@ impl Auditor {
                 _ => return Ok(false),
             },
         }
-        if let Some(rule) = self.forbids(None) {
+        if let Some(rule) = self.forbidding_rule(None) {
             let what = format!("{} signed for a trade while the wallet is locked", s.signer);
             return Err(violation(rule, what));
         }
@@ -60,17 +60,17 @@ impl Auditor {
         request: Option<&Id>,
     ) -> Result<(), Violation> {
         let at = slot_key(tx);
-        if self.transfers.uses(&at) {
+        if self.transfers.owns_nonce(&at) {
             let what = format!("{tx:?} uses the nonce of a transfer by the operator");
             return Err(violation("transactions", what));
         }
-        if cancels(tx) {
-            self.recall_late(&at);
+        if is_cancellation(tx) {
+            self.restore_late_swap(&at);
         }
         if let Some(slot) = self.trades.book.slots.get(&at) {
             let same = slot.body == body(tx);
-            let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken;
-            if same || cancels(tx) {
+            let free = (slot.may_be_unrecorded && slot.hashes.is_empty()) || slot.is_nonce_taken;
+            if same || is_cancellation(tx) {
                 let unsent = slot.kind == Kind::Revoke && slot.hashes.is_empty();
                 self.replacement_signed::<Trade>(tx)?;
                 // The revocation of the next plan may have the same bytes as an earlier one that was never sent.
@@ -93,7 +93,7 @@ impl Auditor {
     }
 
     /// Judges a new transaction. Returns its trade and the kind of its step.
-    fn judge_step(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<Judged, Violation> {
+    fn judge_step(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<JudgedStep, Violation> {
         let Some(ex) = self.trades.exchanges.get(&tx.chain).cloned() else {
             let what = format!("{tx:?}: nothing can be traded on this network");
             return Err(violation("call data", what));
@@ -101,27 +101,27 @@ impl Auditor {
         let Some(decoded) = decode(&tx.data) else {
             return Err(violation("call data", format!("{tx:?} cannot be decoded")));
         };
-        if self.revokes(tx, &decoded, &ex) {
+        if self.is_revocation(tx, &decoded, &ex) {
             let rec = self.revoked_trade(tx, &decoded, request);
-            return Ok(Judged::in_time(rec, Kind::Revoke));
+            return Ok(JudgedStep::in_time(rec, Kind::Revoke));
         }
         let mut step = self.attribute(tx, decoded, request, &ex)?;
-        step.key = self.signed_repeat(step.key, request);
+        step.key = self.trade_of_signature(step.key, request);
         step.late = step.kind == Kind::Swap && self.swap_may_be_late(step.key);
         let (rec, kind, late) = (Some(step.key), step.kind, step.late);
         if self.check_authority::<Trade>(step.key)? {
-            return Ok(Judged { rec, kind, void: true, late });
+            return Ok(JudgedStep { rec, kind, is_void: true, is_late: late });
         }
         if !late {
             self.check_plan::<Trade>(step.key, kind, tx)?;
         }
         self.check_step(&step, tx, &ex)?;
         self.decided_by_step::<Trade>(step.key, tx);
-        Ok(Judged { rec, kind, void: false, late })
+        Ok(JudgedStep { rec, kind, is_void: false, is_late: late })
     }
 
     /// Returns whether a transaction only removes allowances.
-    fn revokes(&self, tx: &Transaction, decoded: &Decoded, ex: &ExchangeFact) -> bool {
+    fn is_revocation(&self, tx: &Transaction, decoded: &Decoded, ex: &ExchangeFact) -> bool {
         let permit2 = tx.to.to_lowercase() == ex.permit2;
         tx.value == 0
             && match decoded {
@@ -146,16 +146,16 @@ impl Auditor {
         };
         let from = tx.from.to_lowercase();
         let approved = |key: u64| {
-            self.trades.book.slots.of(key).any(|((chain, f, _), slot)| {
+            self.trades.book.slots.of_record(key).any(|((chain, f, _), slot)| {
                 *chain == tx.chain && *f == from && slot.kind == Kind::Approve
             })
         };
-        let recs = self.trades.book.recs.iter().rev();
+        let recs = self.trades.book.records.iter().rev();
         let fits = recs.filter(|(key, r)| {
             token.as_ref().is_none_or(|token| r.terms.token_in == *token) && approved(**key)
         });
         let fits: Vec<u64> = fits.map(|(key, _)| *key).collect();
-        let named = request.and_then(|id| self.trades.book.named(id));
+        let named = request.and_then(|id| self.trades.book.record_of_id(id));
         named.filter(|key| fits.contains(key)).or(fits.first().copied())
     }
 
@@ -187,13 +187,13 @@ impl Auditor {
         };
         let from = tx.from.to_lowercase();
         let of = |r: &TradeRecord| r.terms.chain == tx.chain && r.is_paid_by(&from).1;
-        let named = request.and_then(|id| self.trades.book.named(id));
+        let named = request.and_then(|id| self.trades.book.record_of_id(id));
         let all: Vec<(&u64, &TradeRecord)> =
-            self.trades.book.recs.iter().filter(|(_, r)| of(r)).collect();
+            self.trades.book.records.iter().filter(|(_, r)| of(r)).collect();
         let rank = |key: u64, r: &TradeRecord| {
-            let unused = !self.trades.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
-            let begun = self.trades.book.begun(key);
-            let alive = r.authorizations.iter().any(|auth| !auth.killed);
+            let unused = !self.trades.book.slots.of_record(key).any(|(_, slot)| slot.kind == kind);
+            let begun = self.trades.book.has_begun(key);
+            let alive = r.authorizations.iter().any(|auth| !auth.is_killed);
             let exact = match &decoded {
                 Decoded::Approve { amount, .. } | Decoded::Permit2Approve { amount, .. } => {
                     *amount == r.terms.amount_in
@@ -214,10 +214,10 @@ impl Auditor {
         }
         // No trade asks for this transaction. Report how it differs from the trade for which it was probably made.
         let meant = named.or_else(|| {
-            let alive = |r: &TradeRecord| r.authorizations.iter().any(|auth| !auth.killed);
+            let alive = |r: &TradeRecord| r.authorizations.iter().any(|auth| !auth.is_killed);
             all.iter().filter(|(_, r)| r.may_live() && alive(r)).map(|(key, _)| **key).next_back()
         });
-        let Some(rec) = meant.and_then(|key| self.trades.book.recs.get(&key)) else {
+        let Some(rec) = meant.and_then(|key| self.trades.book.records.get(&key)) else {
             return Err(violation("call data", format!("{tx:?} belongs to no trade")));
         };
         let content = Content { trade: &rec.terms, tx, exchange: ex, newest_s };
@@ -236,7 +236,7 @@ impl Auditor {
         ex: &ExchangeFact,
     ) -> Result<(), Violation> {
         let key = step.key;
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        let Some(rec) = self.trades.book.records.get(&key) else { return Ok(()) };
         let newest_s = self.trades.market.newest_time_s(tx.chain).unwrap_or(0);
         let allowance = |amount: u128, spender: &str, right: &[&String]| {
             if amount == rec.terms.amount_in && right.iter().any(|r| *r == spender) && tx.value == 0
@@ -277,7 +277,7 @@ impl Auditor {
                 if is_wrap(&rec.terms, &ex.wrapped) {
                     return Ok(());
                 }
-                let auths = rec.authorizations.iter().filter(|auth| !auth.killed);
+                let auths = rec.authorizations.iter().filter(|auth| !auth.is_killed);
                 let since = auths.map(|auth| auth.seq).max().unwrap_or(rec.from);
                 let hops = match decoded {
                     Decoded::Swap(swap) => swap.hops.as_slice(),
@@ -299,7 +299,7 @@ impl Auditor {
             return Err(violation("permit", what));
         };
         let newest_s = self.trades.market.newest_time_s(permit.chain).unwrap_or(0);
-        let named = request.and_then(|id| self.trades.book.named(id));
+        let named = request.and_then(|id| self.trades.book.record_of_id(id));
         // A slow signer may sign after the plan has run out of time.
         let of = |r: &TradeRecord| {
             r.terms.chain == permit.chain
@@ -308,7 +308,7 @@ impl Auditor {
         };
         let mut why = ("permit", "no trade asks for it".to_owned());
         let mut found = None;
-        for (key, rec) in self.trades.book.recs.iter().filter(|(_, r)| of(r)) {
+        for (key, rec) in self.trades.book.records.iter().filter(|(_, r)| of(r)) {
             if named.is_some_and(|named| named != *key) {
                 continue;
             }
@@ -327,19 +327,19 @@ impl Auditor {
     pub(crate) fn on_trade_broadcast(&mut self, tx: &Transaction) -> Result<bool, Violation> {
         let at = slot_key(tx);
         self.check_not_void::<Trade>(tx)?;
-        if let Some(slot) = self.trades.book.late.remove(&(at.clone(), body(tx))) {
+        if let Some(slot) = self.trades.book.late_swaps.remove(&(at.clone(), body(tx))) {
             self.late_broadcast(&at, slot, tx)?;
         }
         self.check_not_rejected::<Trade>(tx)?;
         if self.trades.book.slots.get(&at).is_none() {
-            let transfer = self.transfers.uses(&at) || self.transfers.asks_for(tx);
-            if transfer || self.trades.book.recs.is_empty() {
+            let transfer = self.transfers.owns_nonce(&at) || self.transfers.asks_for(tx);
+            if transfer || self.trades.book.records.is_empty() {
                 return Ok(false);
             }
             // The signature of this transaction was shown without its content, so the transaction is judged now.
             let judged = self.judge_step(tx, None)?;
             let slot = judged.slot(tx, None, self.seq);
-            if judged.late {
+            if judged.is_late {
                 self.late_broadcast(&at, slot, tx)?;
             } else {
                 self.trades.book.slots.insert(at, slot);

@@ -8,7 +8,7 @@ use crate::trading::{PriceRead, TradeState};
 use crate::wide;
 
 /// One native coin in its smallest units.
-const COIN: u128 = 1_000_000_000_000_000_000;
+const WEI_PER_COIN: u128 = 1_000_000_000_000_000_000;
 
 /// A fee counts as this much if the price of the coin was unknown, in micro-dollars.
 const FEE_WITHOUT_PRICE: u64 = 1_000_000;
@@ -65,13 +65,13 @@ impl Trades {
     ///
     /// Without a price of the coin, the fee counts as one dollar.
     fn fee(&self, key: u64) -> (u64, u64) {
-        let steps = self.book.slots.of(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
+        let steps = self.book.slots.of_record(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
         let paid = steps.filter_map(|(_, slot)| slot.included.as_ref());
         let paid = paid.fold(0u128, |sum, one| sum.saturating_add(one.gas_paid));
         let (low, high) = self.prices.unwrap_or((0, 0));
         let micros = |amount: u128| u64::try_from(amount).unwrap_or(u64::MAX);
-        let least = micros(wide::floor(paid, u128::from(low), COIN));
-        let most = micros(wide::ceil(paid, u128::from(high), COIN));
+        let least = micros(wide::floor(paid, u128::from(low), WEI_PER_COIN));
+        let most = micros(wide::ceil(paid, u128::from(high), WEI_PER_COIN));
         // Without a receipt, the wallet counts the most that a plan may cost.
         (least.min(FEE_WITHOUT_PRICE), most.saturating_mul(24).max(FEE_WITHOUT_PRICE))
     }
@@ -79,19 +79,19 @@ impl Trades {
     /// Returns whether a plan surely paid for gas and ended without its swap.
     pub(crate) fn surely_failed(&self, key: u64, rec: &TradeRecord) -> bool {
         let failed = rec.end.as_ref().is_some_and(TradeState::is_without_effect);
-        let mut steps = self.book.slots.of(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
+        let mut steps = self.book.slots.of_record(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
         let swapped = self.book.main_of(key).is_some_and(|(_, slot)| slot.succeeded());
-        failed && !rec.soft_end && !swapped && steps.any(|(_, slot)| !slot.is_unsent())
+        failed && !rec.may_lose_end && !swapped && steps.any(|(_, slot)| !slot.is_unsent())
     }
 
     /// Returns what a trade takes from this daily volume, in micro-dollars: (least, most).
-    fn takes(&self, key: u64, p: &Allowance, now: &Instant) -> (u64, u64) {
-        let Some(rec) = self.book.recs.get(&key) else { return (0, 0) };
-        let Some((least, most)) = rec.own.value else { return (0, 0) };
+    fn volume_taken(&self, key: u64, p: &Allowance, now: &Instant) -> (u64, u64) {
+        let Some(rec) = self.book.records.get(&key) else { return (0, 0) };
+        let Some((least, most)) = rec.extra.value else { return (0, 0) };
         let swap = self.book.main_of(key);
-        let signed = swap.map(|(_, slot)| slot.signed);
+        let signed = swap.map(|(_, slot)| slot.signed_at);
         let unswapped = swap.is_none_or(|(_, slot)| slot.returned());
-        let hard = !rec.soft_end;
+        let hard = !rec.may_lose_end;
         match &rec.end {
             _ if rec.refused.is_some() => return (0, 0),
             Some(TradeState::Rejected { .. }) if hard && unswapped => return (0, 0),
@@ -114,30 +114,30 @@ impl Trades {
         }
         // The volume that a lost call reserved is free again after a restart, or at the latest when the call expires.
         let forgotten = !rec.accepted && rec.open.is_empty() && rec.expired(now).0;
-        if rec.denied() || (forgotten && swap.is_none()) {
+        if rec.is_denied() || (forgotten && swap.is_none()) {
             return (0, 0);
         }
         let broadcast = swap.filter(|(_, slot)| !slot.hashes.is_empty() && !slot.may_return());
-        let reserved = broadcast.is_some_and(|(_, slot)| slot.included.is_none() && !slot.taken);
+        let reserved = broadcast.is_some_and(|(_, slot)| slot.included.is_none() && !slot.is_nonce_taken);
         let recent = broadcast.is_some() && signed.is_some_and(|seq| seq > p.latest);
-        let sure = rec.surely_held(now) || reserved || recent;
+        let sure = rec.is_surely_held(now) || reserved || recent;
         // The trade's end may be recorded but not reported yet.
         let fee = if broadcast.is_some() { self.fee(key).1 } else { 0 };
         (if sure { least } else { 0 }, most.saturating_add(fee))
     }
 
     /// Returns what the agent's other trades take from the daily volume, in micro-dollars: (least, most).
-    pub(crate) fn used(
+    pub(crate) fn volume_of_others(
         &self,
         agent: &str,
         except: u64,
         periods: &[Allowance],
         now: &Instant,
     ) -> (u64, u64) {
-        let mine = || self.book.recs.iter().filter(|(key, r)| r.agent == agent && **key != except);
+        let mine = || self.book.records.iter().filter(|(key, r)| r.agent == agent && **key != except);
         let sum = |p: &Allowance| {
             mine().fold((0u64, 0u64), |sum, (key, _)| {
-                let (least, most) = self.takes(*key, p, now);
+                let (least, most) = self.volume_taken(*key, p, now);
                 (sum.0.saturating_add(least), sum.1.saturating_add(most))
             })
         };

@@ -77,7 +77,7 @@ fn refusals_are_remembered_for_hmac_agents_only() {
 fn parallel_copies_of_a_call_give_one_payment() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.bearer(5);
-    let tickets: Vec<_> = (0..16).map(|_| driver.called(sign(&ask))).collect();
+    let tickets: Vec<_> = (0..16).map(|_| driver.open_call(sign(&ask))).collect();
     driver.accepts(signed("one", "one"));
     let payment = driver.payment(&ask, "one");
     for ticket in tickets {
@@ -90,7 +90,7 @@ fn parallel_copies_of_a_call_give_one_payment() {
 fn concurrent_calls_for_the_last_allowance_may_be_decided_in_any_order() {
     let mut driver = AuditorDriver::new(policy(25, 50, 20));
     let (a, b) = (driver.hmac(15), driver.hmac(16));
-    let (first, second) = (driver.called(sign(&a)), driver.called(sign(&b)));
+    let (first, second) = (driver.open_call(sign(&a)), driver.open_call(sign(&b)));
     let answer = refusal(429, "EXCEEDS_DAILY_LIMIT", Some("one"));
     driver.accepts(Observation::Answered { ticket: first, answer });
     driver.accepts(signed("two", "two"));
@@ -103,13 +103,13 @@ fn call_lost_in_a_crash_may_be_counted_or_not() {
     for spent in [0, 15] {
         let mut driver = AuditorDriver::new(policy(100, 50, 20));
         let ask = driver.hmac(15);
-        driver.called(sign(&ask));
+        driver.open_call(sign(&ask));
         driver.restart();
         driver.standing("HHH111", 100, spent, 0).unwrap();
     }
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(15);
-    driver.called(sign(&ask));
+    driver.open_call(sign(&ask));
     driver.restart();
     assert!(driver.standing("HHH111", 100, 14, 0).is_err());
 }
@@ -119,10 +119,10 @@ fn payment_unsigned_at_a_crash_is_signed_with_its_decided_terms() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(15);
     let payment = driver.payment(&ask, "one");
-    driver.called(sign(&ask));
+    driver.open_call(sign(&ask));
     driver.advance_ms(5_000);
     driver.restart();
-    let ticket = driver.called(sign(&ask));
+    let ticket = driver.open_call(sign(&ask));
     driver.accepts(signed("one", "one"));
     driver.accepts(Observation::Answered { ticket, answer: header("one", &payment) });
     driver.standing("HHH111", 100, 15, 0).unwrap();
@@ -132,7 +132,7 @@ fn payment_unsigned_at_a_crash_is_signed_with_its_decided_terms() {
 fn order_lost_in_a_crash_may_have_happened_or_not() {
     for http in [None, Some(403)] {
         let mut driver = AuditorDriver::new(policy(100, 50, 20));
-        driver.ordered(Order::Suspend { agent: "HHH111".into() });
+        driver.open_order(Order::Suspend { agent: "HHH111".into() });
         driver.restart();
         let ask = driver.hmac(5);
         match http {
@@ -231,12 +231,12 @@ fn operator_sends_and_replaces_a_transaction_while_agents_are_frozen() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     driver.order(Order::Freeze, End::Done);
     let send = Send { label: "main".into(), chain: BASE, to: SHOP.into(), amount: 7, native: true };
-    let ticket = driver.ordered(Order::Send(Box::new(send)));
+    let ticket = driver.open_order(Order::Send(Box::new(send)));
     driver.accepts(Observation::Signed(Signed {
         signer: MAIN.into(),
         digest: "t1".into(),
         request: None,
-        content: SignedContent::Unseen,
+        content: SignedContent::Undecodable,
     }));
     for hash in ["0x1", "0x2"] {
         driver.accepts(Observation::Broadcast(transaction(7, hash)));

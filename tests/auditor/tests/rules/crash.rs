@@ -9,7 +9,7 @@ fn refusal_lost_in_a_crash_may_be_remembered_or_judged_again() {
     for remembered in [true, false] {
         let mut driver = AuditorDriver::new(policy(100, 50, 20));
         let ask = driver.hmac(51);
-        driver.called(sign(&ask));
+        driver.open_call(sign(&ask));
         driver.restart();
         let edit = Order::EditPolicy { name: "p".into(), policy: policy(100, 60, 60) };
         driver.order(edit, End::Done);
@@ -33,7 +33,7 @@ fn approval_lost_in_a_crash_may_have_happened_and_counts_once() {
         }
         driver.holds(&ask, "one");
         let payment = driver.payment(&ask, "one");
-        driver.ordered(approve("one"));
+        driver.open_order(approve("one"));
         driver.advance_ms(1_000);
         driver.restart();
         if happened {
@@ -50,7 +50,7 @@ fn approval_lost_in_a_crash_may_have_happened_and_counts_once() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(30);
     driver.holds(&ask, "one");
-    driver.ordered(approve("one"));
+    driver.open_order(approve("one"));
     driver.restart();
     assert!(driver.standing("HHH111", 100, 30, 30).is_err());
 }
@@ -59,7 +59,7 @@ fn approval_lost_in_a_crash_may_have_happened_and_counts_once() {
 fn held_request_lost_in_a_crash_is_bound_by_its_listing() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(30);
-    driver.called(sign(&ask));
+    driver.open_call(sign(&ask));
     driver.restart();
     driver.order(Order::List, End::Held(vec![listed("one", "card")]));
     driver.call(sign(&ask), Answer::Pending { id: "one".into() });
@@ -153,8 +153,8 @@ fn thirty_first_refusal_in_a_minute_has_no_record() {
 fn repeats_of_two_lost_calls_are_matched_to_their_listed_ids() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let (a, b) = (driver.hmac(30), driver.hmac(31));
-    driver.called(sign(&a));
-    driver.called(sign(&b));
+    driver.open_call(sign(&a));
+    driver.open_call(sign(&b));
     driver.restart();
     let list = vec![listed_for("of b", "card b", 31), listed_for("of a", "card a", 30)];
     driver.order(Order::List, End::Held(list));

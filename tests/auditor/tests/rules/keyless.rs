@@ -8,18 +8,18 @@ use crate::common::trading::*;
 use crate::common::{COIN, MAIN};
 
 const MINUTES: i64 = 60_000;
-const AGAIN: &str = "same ask, same answer";
+const REPEAT_RULE: &str = "same ask, same answer";
 
-fn keyless(trader: &mut Trader, trade: &Trade) -> TradeAsk {
+fn keyless_ask(trader: &mut Trader, trade: &Trade) -> TradeAsk {
     TradeAsk { agent: "BBB111".into(), proof: Proof::Bearer { is_valid: true }, ..trader.ask(trade) }
 }
 
 /// Makes a call without an idempotency key and shows a good market. The call stays open.
 fn asks(trader: &mut Trader, trade: &Trade) -> Ticket {
-    let ask = keyless(trader, trade);
-    let ticket = trader.called(&ask);
+    let ask = keyless_ask(trader, trade);
+    let ticket = trader.open_call(&ask);
     trader.head();
-    let quoted = trader.quote(trade, fair(40));
+    let quoted = trader.quote(trade, fair_output(40));
     trader.market(trade, quoted);
     ticket
 }
@@ -29,9 +29,9 @@ fn executed_trade() -> (Trader, TradeState) {
     let mut trader = Trader::new(limits());
     let ticket = asks(&mut trader, &buy(40));
     trader.answers(ticket, "one", TradeState::Executing);
-    let swap = trader.executes(&buy(40), fair(40), fair(40));
-    trader.polls("one", executed(&swap, Some(fair(40))));
-    (trader, executed(&swap, Some(fair(40))))
+    let swap = trader.executes(&buy(40), fair_output(40), fair_output(40));
+    trader.polls("one", executed(&swap, Some(fair_output(40))));
+    (trader, executed(&swap, Some(fair_output(40))))
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn repeat_within_ten_minutes_is_the_first_trade() {
         let (mut trader, ticket, end) = repeated();
         trader.answers(ticket, "one", end);
         let (mut trader, ticket, _) = repeated();
-        trader.rejects(AGAIN, answered(ticket, "two", TradeState::Executing));
+        trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Executing));
     }
 }
 
@@ -62,7 +62,7 @@ fn repeat_after_ten_minutes_is_a_new_trade() {
     trader.answers(ticket, "two", TradeState::Executing);
     let ticket = asks(&mut trader, &buy(40));
     trader.answers(ticket, "two", TradeState::Executing);
-    trader.executes(&buy(40), fair(40), fair(40));
+    trader.executes(&buy(40), fair_output(40), fair_output(40));
     let (mut trader, ticket, end) = repeated();
     trader.rejects("repeats", answered(ticket, "one", end));
 }
@@ -74,7 +74,7 @@ fn wall_clock_does_not_end_the_ten_minutes() {
         let wall = trader.driver.clocks.wall_ms;
         trader.driver.set_wall(wall + hours * 60 * MINUTES);
         let ticket = asks(&mut trader, &buy(40));
-        trader.rejects(AGAIN, answered(ticket, "two", TradeState::Pending));
+        trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Pending));
     }
 }
 
@@ -91,19 +91,19 @@ fn trade_that_has_not_ended_is_merged_for_longer() {
     let (mut trader, ticket) = held();
     trader.answers(ticket, "one", TradeState::Pending);
     let (mut trader, ticket) = held();
-    trader.rejects(AGAIN, answered(ticket, "two", TradeState::Pending));
+    trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Pending));
 
     let mut trader = Trader::new(limits());
     let ticket = asks(&mut trader, &buy(40));
     trader.answers(ticket, "one", TradeState::Executing);
     let approve = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&approve);
-    let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+    let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
     trader.accepts(signs(&swap));
     trader.accepts(Observation::Broadcast(swap));
     trader.driver.advance_ms(20 * MINUTES);
     let ticket = asks(&mut trader, &buy(40));
-    trader.rejects(AGAIN, answered(ticket, "two", TradeState::Executing));
+    trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Executing));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn trade_that_ended_before_any_broadcast_is_forgotten() {
     let (mut trader, ticket) = ended(true);
     trader.answers(ticket, "one", refused_for("PRICE_MOVED"));
     let (mut trader, ticket) = ended(true);
-    trader.rejects(AGAIN, answered(ticket, "two", TradeState::Executing));
+    trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Executing));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn simultaneous_copies_are_one_trade() {
     // Before its first broadcast, the plan could be rejected and a copy be a new trade. Now a copy is the same trade.
     let approve = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&approve);
-    trader.rejects(AGAIN, answered(all[2], "two", TradeState::Executing));
+    trader.rejects(REPEAT_RULE, answered(all[2], "two", TradeState::Executing));
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn trade_lost_in_a_crash_is_executed_once() {
     asks(&mut trader, &buy(40));
     let approve = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&approve);
-    let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+    let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
     trader.accepts(signs(&swap));
     trader.accepts(Observation::Broadcast(swap.clone()));
-    trader.includes(&swap, true, vec![transfer(WETH, V3_ROUTER, MAIN, fair(40))]);
+    trader.includes(&swap, true, vec![transfer(WETH, V3_ROUTER, MAIN, fair_output(40))]);
     trader.accepts(Observation::Died);
     trader.accepts(Observation::Started);
     trader.order(Order::OpenWallet { right: true });
@@ -171,7 +171,7 @@ fn trade_lost_in_a_crash_is_executed_once() {
 /// Makes a call without an idempotency key and shows all readings. The call stays open.
 fn asks_for(lender: &mut Lender, loan: &Loan) -> Ticket {
     let ask = lender.bearer(loan, None);
-    let ticket = lender.called(&ask);
+    let ticket = lender.open_call(&ask);
     lender.head();
     lender.reads(loan);
     ticket
@@ -195,7 +195,7 @@ fn repeated_supply_is_one_until_ten_minutes_after_the_first() {
         let (mut lender, ticket, end) = repeated(ms);
         lender.answers(ticket, "one", end);
         let (mut lender, ticket, _) = repeated(ms);
-        lender.rejects(AGAIN, loan_answer(ticket, "two", LoanState::Executing));
+        lender.rejects(REPEAT_RULE, loan_answer(ticket, "two", LoanState::Executing));
     }
     let (mut lender, ticket, _) = repeated(10 * MINUTES + 1);
     lender.answers(ticket, "two", LoanState::Executing);
@@ -216,10 +216,10 @@ fn repeated_supply_that_is_held_or_in_flight_is_one() {
             let approve = lender.approve_tx(&loan);
             lender.sends(&approve);
             let tx = lender.main_tx(&loan);
-            lender.leaves(&tx);
+            lender.signs_and_broadcasts(&tx);
         }
         lender.driver.advance_ms(14 * MINUTES);
         let ticket = asks_for(&mut lender, &loan);
-        lender.rejects(AGAIN, loan_answer(ticket, "two", state));
+        lender.rejects(REPEAT_RULE, loan_answer(ticket, "two", state));
     }
 }

@@ -69,24 +69,24 @@ fn answer_may_come_with_the_result() {
 fn repeated_call_gets_the_same_answer() {
     let mut lender = Lender::new(lending());
     let ask = lender.ask(&supply(150));
-    let ticket = lender.called(&ask);
+    let ticket = lender.open_call(&ask);
     lender.reads(&supply(150));
     lender.answers(ticket, "one", LoanState::Pending);
-    let ticket = lender.called(&ask);
+    let ticket = lender.open_call(&ask);
     lender.answers(ticket, "one", LoanState::Pending);
-    let ticket = lender.called(&ask);
+    let ticket = lender.open_call(&ask);
     lender.rejects("same ask, same answer", loan_answer(ticket, "two", LoanState::Pending));
 
     // A bearer agent's call with an idempotency key does not repeat the same call without a key.
     let mut lender = Lender::new(lending());
     for (key, id) in [(None, "one"), (Some("k"), "two"), (Some("k"), "two"), (None, "one")] {
         let ask = lender.bearer(&supply(110), key);
-        let ticket = lender.called(&ask);
+        let ticket = lender.open_call(&ask);
         lender.reads(&supply(110));
         lender.answers(ticket, id, LoanState::Pending);
     }
     let other = lender.bearer(&supply(120), Some("k"));
-    let ticket = lender.called(&other);
+    let ticket = lender.open_call(&other);
     let conflict = refusal(409, "IDEMPOTENCY_CONFLICT", None);
     lender.accepts(Observation::Answered { ticket, answer: conflict });
 }
@@ -115,17 +115,17 @@ fn loans_that_differ_in_their_deadlines_are_told_apart_by_their_answers() {
 fn loan_lost_in_a_crash_may_exist() {
     let mut lender = Lender::new(lending());
     let ask = lender.ask(&supply(150));
-    lender.called(&ask);
+    lender.open_call(&ask);
     lender.reads(&supply(150));
     lender.driver.restart();
-    let ticket = lender.called(&ask);
+    let ticket = lender.open_call(&ask);
     lender.reads(&supply(150));
     lender.answers(ticket, "one", LoanState::Pending);
     lender.polls("one", LoanState::Pending);
 
     let mut lender = Lender::new(lending());
     let ask = lender.ask(&supply(40));
-    lender.called(&ask);
+    lender.open_call(&ask);
     lender.driver.restart();
     lender.polls("one", LOAN_REJECTED);
     lender.poll_rejects("I-m", "never", LoanState::Pending);

@@ -46,7 +46,7 @@ fn deposit_is_exact_and_for_the_paying_address() {
     let tx = lender.tx(BASE, VAULT, deposit(amount, MAIN));
     lender.rejects("call data", signs(&Transaction { value: 1, ..tx }));
     let mut lender = allowed(&loan);
-    let tx = lender.tx(OTHER, VAULT, deposit(amount, MAIN));
+    let tx = lender.tx(OTHER_CHAIN, VAULT, deposit(amount, MAIN));
     lender.rejects("call data", signs(&tx));
 }
 
@@ -67,7 +67,7 @@ fn market_supply_names_its_market_and_no_callback() {
     let loan = to_market(supply(40));
     let amount = 40 * DOLLAR;
     let right = market_supply(amount, 0, MAIN, "");
-    let other_market = right.replacen(&encode::address(MODEL), &encode::address(STRANGER), 1);
+    let other_market = right.replacen(&encode::address(INTEREST_MODEL), &encode::address(STRANGER), 1);
     for (to, data) in [
         (SINGLETON, market_supply(amount + 1, 0, MAIN, "")),
         (SINGLETON, market_supply(0, amount, MAIN, "")),
@@ -192,13 +192,13 @@ fn allowance_is_exact_and_for_the_right_spender() {
 fn money_moves_once() {
     let mut lender = allowed(&supply(40));
     let tx = lender.main_tx(&supply(40));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     let second = lender.main_tx(&supply(40));
     lender.rejects("I-b", signs(&second));
     // The nonce is used again for another loan.
     let mut lender = allowed(&supply(40));
     let tx = lender.main_tx(&supply(40));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     let other = Transaction { data: deposit(41 * DOLLAR, MAIN), hash: "0xother".into(), ..tx };
     let found = lender.driver.rejects(Observation::Broadcast(other));
     assert_eq!(found.rule, "I-b");
@@ -218,7 +218,7 @@ fn signature_that_was_not_shown_is_judged_at_the_broadcast() {
 fn a_dearer_copy_and_a_cancellation_use_the_same_nonce() {
     let mut lender = allowed(&supply(40));
     let tx = lender.main_tx(&supply(40));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     lender.accepts(signs_for(&tx, "higher fee"));
     lender.accepts(Observation::Broadcast(Transaction { hash: "0xdearer".into(), ..tx.clone() }));
     lender.order(Order::Freeze);

@@ -59,7 +59,7 @@ fn amounts_come_from_the_chain() {
         let exit = withdraw(LoanAmount::All);
         lender.starts(&exit, "two");
         let tx = lender.main_tx(&exit);
-        lender.leaves(&tx);
+        lender.signs_and_broadcasts(&tx);
         lender.moves(&exit, &tx, 39 * DOLLAR);
         lender.blocks(2);
         let state = executed_loan(&tx, Some(told * DOLLAR), None);
@@ -118,7 +118,7 @@ fn loan_ends_without_effect_only_if_none_can_follow() {
             let allowance = lender.approve_tx(&supply(40));
             lender.sends(&allowance);
             let tx = lender.main_tx(&supply(40));
-            lender.leaves(&tx);
+            lender.signs_and_broadcasts(&tx);
             (lender, tx)
         };
         sent().0.poll_rejects("I-d", "one", end.clone());
@@ -144,7 +144,7 @@ fn displaced_supply_stays_counted() {
     let allowance = lender.approve_tx(&supply(90));
     lender.sends(&allowance);
     let tx = lender.main_tx(&supply(90));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     lender.accepts(Observation::NonceTaken { chain: BASE, from: tx.from.clone(), nonce: tx.nonce });
     lender.polls("two", LOAN_FAILED);
     lender.holds(&supply(200), "three");

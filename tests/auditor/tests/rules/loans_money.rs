@@ -8,7 +8,7 @@ use crate::common::{BASE, COIN, MAIN, approve};
 
 /// Returns a supply to the vault of the second network.
 fn elsewhere(dollars: u128) -> Loan {
-    Loan { chain: OTHER, ..supply(dollars) }
+    Loan { chain: OTHER_CHAIN, ..supply(dollars) }
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn held_supplies_of_all_agents_and_networks_reserve() {
         let mut lender = Lender::new(lending());
         lender.holds(&supply(200), "one");
         let ask = lender.bearer(&elsewhere(200), None);
-        let ticket = lender.called(&ask);
+        let ticket = lender.open_call(&ask);
         lender.reads(&elsewhere(200));
         lender.answers(ticket, "two", LoanState::Pending);
         lender
@@ -100,12 +100,12 @@ fn exposure_is_the_higher_of_chain_and_journal() {
 #[test]
 fn positions_from_outside_the_wallet_count() {
     let mut lender = Lender::new(lending());
-    lender.positions.insert((OTHER, VAULT.into()), (450 * DOLLAR, 1));
+    lender.positions.insert((OTHER_CHAIN, VAULT.into()), (450 * DOLLAR, 1));
     lender.hold_rejected("exposure", &supply(51));
     // The positions count even if the wallet did not read them.
     let mut lender = Lender::new(lending());
-    lender.positions.insert((OTHER, VAULT.into()), (450 * DOLLAR, 1));
-    let truth = lender.deployed(OTHER);
+    lender.positions.insert((OTHER_CHAIN, VAULT.into()), (450 * DOLLAR, 1));
+    let truth = lender.deployed(OTHER_CHAIN);
     lender.accepts(truth);
     lender.positions.clear();
     lender.hold_rejected("exposure", &supply(51));
@@ -127,11 +127,11 @@ fn unreadable_network_or_venue_stops_supplies_and_no_withdrawal() {
     let unread = |positions: Option<Vec<PositionReading>>| {
         let mut lender = Lender::new(lending());
         let ask = lender.ask(&supply(40));
-        let ticket = lender.called(&ask);
+        let ticket = lender.open_call(&ask);
         lender.reads_venue(&supply(40));
         lender.reads_positions(BASE);
         let (owner, block) = (MAIN.into(), lender.block);
-        let read = ExposureReading { chain: OTHER, owner, block, positions };
+        let read = ExposureReading { chain: OTHER_CHAIN, owner, block, positions };
         lender.accepts(Observation::ExposureRead(Box::new(read)));
         lender.reads_balances(&supply(40));
         lender.rehearses(&supply(40));
@@ -152,7 +152,7 @@ fn unreadable_network_or_venue_stops_supplies_and_no_withdrawal() {
     // One network was not read at all.
     let mut lender = Lender::new(lending());
     let ask = lender.ask(&supply(40));
-    let ticket = lender.called(&ask);
+    let ticket = lender.open_call(&ask);
     lender.reads_venue(&supply(40));
     lender.reads_positions(BASE);
     lender.rehearses(&supply(40));
@@ -187,7 +187,7 @@ fn concurrent_supplies_stay_below_the_ceiling_together() {
     let first = lender.approve_tx(&supply(90));
     lender.sends(&first);
     let tx = lender.main_tx(&supply(90));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     let second = lender.approve_tx(&elsewhere(90));
     lender.sends(&second);
     let tx = lender.main_tx(&elsewhere(90));
@@ -269,7 +269,7 @@ fn block_of(lies: u128, interest: u128) -> (Lender, Observation) {
     let truth = lender.deployed(BASE);
     lender.accepts(truth);
     lender.holds(&supply(200), "one");
-    let ticket = lender.driver.ordered(approve("one"));
+    let ticket = lender.driver.open_order(approve("one"));
     let true_value = if lies > 0 { 310 } else { 300 };
     lender.positions.insert(there.clone(), (true_value * DOLLAR, 300 * DOLLAR));
     lender.reads(&supply(200));
@@ -280,7 +280,7 @@ fn block_of(lies: u128, interest: u128) -> (Lender, Observation) {
     let allowance = lender.approve_tx(&supply(200));
     lender.sends(&allowance);
     let tx = lender.main_tx(&supply(200));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     lender.positions.insert(there, ((true_value + interest) * DOLLAR, 300 * DOLLAR));
     lender.moves(&supply(200), &tx, 200 * DOLLAR);
     let truth = lender.deployed(BASE);

@@ -4,7 +4,7 @@ use bursar_auditor::observations::*;
 
 use crate::common::lending::*;
 use crate::common::trading::{
-    DEADLINE_S, V3_ROUTER, buy, fair, floor_of, signs, signs_request, v3, v3_call,
+    DEADLINE_S, V3_ROUTER, buy, fair_output, floor_of, signs, signs_request, v3, v3_call,
 };
 use crate::common::{BASE, COIN, MAIN, approve, encode};
 
@@ -143,7 +143,7 @@ fn nothing_is_signed_before_the_approval_after_a_denial_or_after_expiry() {
         lender.holds(&supply(150), "one");
         lender.driver.advance_ms(ms);
         lender.head();
-        let ticket = lender.driver.ordered(approve("one"));
+        let ticket = lender.driver.open_order(approve("one"));
         lender.reads(&supply(150));
         let end = End::Decided { status: "executing".into() };
         let ended = Observation::OrderEnded { ticket, end };
@@ -180,12 +180,12 @@ fn decision_about_a_held_loan_is_not_refused_without_reason() {
 fn deposit_follows_its_mined_allowance() {
     let mut lender = approved();
     let tx = lender.approve_tx(&supply(150));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     let deposit = lender.main_tx(&supply(150));
     lender.rejects("plan order", signs(&deposit));
     let mut lender = approved();
     let tx = lender.approve_tx(&supply(150));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     lender.includes(&tx, false, vec![]);
     let deposit = lender.main_tx(&supply(150));
     lender.rejects("plan order", signs(&deposit));
@@ -199,13 +199,13 @@ fn one_plan_at_a_time_on_an_address_and_a_network() {
     lender.rejects("one plan", signs(&other));
     // Plans on another network do not wait.
     let (mut lender, _) = allowed();
-    let elsewhere = Loan { chain: OTHER, ..supply(20) };
+    let elsewhere = Loan { chain: OTHER_CHAIN, ..supply(20) };
     lender.starts(&elsewhere, "two");
     let other = lender.approve_tx(&elsewhere);
     lender.accepts(signs(&other));
     // The next plan begins once the main transaction of the first is in a block.
     let (mut lender, deposit) = allowed();
-    lender.leaves(&deposit);
+    lender.signs_and_broadcasts(&deposit);
     lender.moves(&supply(150), &deposit, 150 * DOLLAR);
     lender.starts(&supply(20), "two");
     let other = lender.approve_tx(&supply(20));
@@ -213,7 +213,7 @@ fn one_plan_at_a_time_on_an_address_and_a_network() {
     // A failed plan must revoke its allowance first.
     for revoked in [true, false] {
         let (mut lender, deposit) = allowed();
-        lender.leaves(&deposit);
+        lender.signs_and_broadcasts(&deposit);
         lender.includes(&deposit, false, vec![]);
         if revoked {
             let revoke = lender.tx(BASE, COIN, encode::approve(VAULT, 0));
@@ -241,7 +241,7 @@ fn starts_trade(lender: &mut Lender) {
         idempotency_key: None,
         trade: trade.clone(),
     };
-    let ticket = lender.driver.called(Call::Trade(Box::new(ask)));
+    let ticket = lender.driver.open_call(Call::Trade(Box::new(ask)));
     let (block, block_s) = (lender.block, lender.driver.second());
     lender.accepts(Observation::Quoted(Box::new(Quoted {
         chain: BASE,
@@ -250,9 +250,9 @@ fn starts_trade(lender: &mut Lender) {
         token_in: trade.token_in.clone(),
         amount_in: trade.amount_in,
         hops: vec![Hop { pool: v3(), token_out: trade.token_out.clone() }],
-        amount_out: Some(fair(40)),
-        slot0_ideal: Some(fair(40) / 9_995 * 10_000 + 10_000),
-        dust_ideal: Some(fair(40)),
+        amount_out: Some(fair_output(40)),
+        slot0_ideal: Some(fair_output(40) / 9_995 * 10_000 + 10_000),
+        dust_ideal: Some(fair_output(40)),
         fee_ppm: Some(500),
     })));
     for token in [NATIVE, COIN] {
@@ -294,7 +294,7 @@ fn trades_and_loans_share_the_one_plan() {
     let tx = lender.tx(BASE, COIN, encode::approve(V3_ROUTER, buy(40).amount_in));
     lender.sends(&tx);
     let deadline_s = lender.driver.second() + DEADLINE_S;
-    let call = v3_call(&buy(40), MAIN, buy(40).amount_in, floor_of(fair(40), 50), deadline_s);
+    let call = v3_call(&buy(40), MAIN, buy(40).amount_in, floor_of(fair_output(40), 50), deadline_s);
     let swap = lender.tx(BASE, V3_ROUTER, call);
     lender.sends(&swap);
     let tx = lender.approve_tx(&supply(150));
@@ -307,7 +307,7 @@ fn trades_and_loans_share_the_one_plan() {
 fn allowances_end_as_they_began() {
     for (left, right) in [(0, true), (150 * DOLLAR, false)] {
         let (mut lender, deposit) = allowed();
-        lender.leaves(&deposit);
+        lender.signs_and_broadcasts(&deposit);
         lender.includes(&deposit, false, vec![]);
         let (token, spender) = (COIN.into(), VAULT.into());
         let open = OpenAllowance { token, spender, permit2: false, amount: left };

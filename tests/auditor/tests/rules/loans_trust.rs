@@ -52,9 +52,9 @@ fn trust_is_read_again_at_the_approval() {
     }
     let mut lender = Lender::new(lending());
     lender.holds(&supply(150), "one");
-    let ticket = lender.driver.ordered(approve("one"));
+    let ticket = lender.driver.open_order(approve("one"));
     lender.reads_positions(BASE);
-    lender.reads_positions(OTHER);
+    lender.reads_positions(OTHER_CHAIN);
     let end = End::Decided { status: "executing".into() };
     lender.accepts(Observation::OrderEnded { ticket, end });
     let tx = lender.approve_tx(&supply(150));
@@ -193,18 +193,18 @@ fn low_liquidity_and_a_fallen_share_price_ask() {
 }
 
 /// Returns a vault whose shares are worth more than before.
-fn dearer() -> VenueFacts {
+fn dearer_vault() -> VenueFacts {
     VenueFacts { share_price: vault().share_price.map(|price| price + 1), ..vault() }
 }
 
 /// Returns a lender whose second supply has its allowance, and whose next measurement showed a higher share price.
-fn measured_again() -> Lender {
+fn remeasured_supply() -> Lender {
     let mut lender = Lender::new(lending());
     lender.lends(&supply(40), "one");
     lender.starts(&supply(40), "two");
     let allowance = lender.approve_tx(&supply(40));
     lender.sends(&allowance);
-    lender.venues.insert(VAULT.into(), dearer());
+    lender.venues.insert(VAULT.into(), dearer_vault());
     lender.reads(&supply(40));
     lender
 }
@@ -214,12 +214,12 @@ fn share_price_that_was_not_recorded_is_not_compared() {
     // The higher price was read only for a list of venues.
     let mut lender = Lender::new(lending());
     lender.lends(&supply(40), "one");
-    lender.venues.insert(VAULT.into(), dearer());
+    lender.venues.insert(VAULT.into(), dearer_vault());
     lender.reads_venue(&supply(40));
     lender.venues.insert(VAULT.into(), vault());
     lender.lends(&supply(40), "two");
     // The plan ended instead of ordering its next step.
-    let mut lender = measured_again();
+    let mut lender = remeasured_supply();
     lender.polls("two", LOAN_REJECTED);
     lender.venues.insert(VAULT.into(), vault());
     lender.starts(&supply(40), "three");
@@ -227,19 +227,19 @@ fn share_price_that_was_not_recorded_is_not_compared() {
 
 #[test]
 fn share_prices_of_requests_and_steps_are_compared() {
-    let mut lender = with_vault(lending(), dearer());
+    let mut lender = with_vault(lending(), dearer_vault());
     lender.holds(&supply(150), "one");
     lender.venues.insert(VAULT.into(), vault());
     lender.start_rejected("must ask", &supply(40));
 
-    let mut lender = with_vault(lending(), dearer());
+    let mut lender = with_vault(lending(), dearer_vault());
     lender.refused(&supply(201), "one", "PER_DEPOSIT_EXCEEDED");
     lender.venues.insert(VAULT.into(), vault());
     lender.start_rejected("must ask", &supply(40));
 
-    let mut lender = measured_again();
+    let mut lender = remeasured_supply();
     let tx = lender.main_tx(&supply(40));
-    lender.leaves(&tx);
+    lender.signs_and_broadcasts(&tx);
     lender.moves(&supply(40), &tx, 40 * DOLLAR);
     lender.venues.insert(VAULT.into(), vault());
     lender.start_rejected("must ask", &supply(40));

@@ -20,7 +20,7 @@ fn auditor_rejects_a_payment_with_changed_terms() {
         let ask = driver.hmac(5);
         let mut payment = driver.payment(&ask, "one");
         change(&mut payment);
-        let ticket = driver.called(sign(&ask));
+        let ticket = driver.open_call(sign(&ask));
         driver.accepts(signed("one", "one"));
         let found =
             driver.rejects(Observation::Answered { ticket, answer: header("one", &payment) });
@@ -98,7 +98,7 @@ fn auditor_rejects_unordered_and_duplicate_transactions() {
     assert_eq!(driver.rejects(Observation::Broadcast(tx(0, 7))).rule, "transactions");
     for second in [tx(1, 7), tx(0, 8)] {
         let mut driver = AuditorDriver::new(policy(100, 50, 20));
-        let ticket = driver.ordered(Order::Send(Box::new(send.clone())));
+        let ticket = driver.open_order(Order::Send(Box::new(send.clone())));
         driver.accepts(Observation::Broadcast(tx(0, 7)));
         driver.accepts(Observation::OrderEnded { ticket, end: End::Sent { id: "s".into() } });
         assert_eq!(driver.rejects(Observation::Broadcast(second)).rule, "transactions");
@@ -120,7 +120,7 @@ fn auditor_rejects_an_unanswered_call_and_an_unsigned_payment_at_the_end() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     driver.accepts(Observation::Calm);
     let ask = driver.hmac(5);
-    driver.called(sign(&ask));
+    driver.open_call(sign(&ask));
     assert_eq!(driver.rejects(Observation::Over).rule, "I-n");
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let mut ask = driver.hmac(30);

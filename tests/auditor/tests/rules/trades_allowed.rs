@@ -9,7 +9,7 @@ use crate::common::{BASE, COIN, refusal};
 fn own_deadline_may_pass_after_the_decision() {
     let mut trader = Trader::new(limits());
     let trade = Trade { deadline_s: Some(trader.time_s() + 10), ..buy(40) };
-    let ticket = trader.opens(&trade, fair(40));
+    let ticket = trader.opens(&trade, fair_output(40));
     trader.driver.advance_ms(20_000);
     trader.head();
     trader.answers(ticket, "one", TradeState::Executing);
@@ -19,20 +19,20 @@ fn own_deadline_may_pass_after_the_decision() {
 #[test]
 fn swap_may_follow_a_receipt_that_was_just_undone() {
     let mut trader = Trader::new(limits());
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&tx);
     trader.accepts(Observation::Unmined { chain: BASE, hash: tx.hash });
     trader.driver.advance_ms(15_000);
     trader.head();
-    let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+    let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
     trader.accepts(signs(&swap));
 }
 
 #[test]
 fn rehearsal_before_the_swap_may_fail_while_the_call_is_open() {
     let mut trader = Trader::new(limits());
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&tx);
     trader.rehearsed(&buy(40), Rehearsal::Failed);
@@ -55,11 +55,11 @@ fn price_may_become_unusable_after_the_decision() {
 #[test]
 fn balance_read_by_a_concurrent_call_decides_nothing() {
     let mut trader = Trader::new(limits());
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     trader.balance(COIN, 0);
     trader.answers(ticket, "one", TradeState::Executing);
     // The balance of one call does not make the refusal of another wrong either.
-    let ticket = trader.opens(&buy(30), fair(30));
+    let ticket = trader.opens(&buy(30), fair_output(30));
     trader.balance(COIN, 0);
     trader.answers(ticket, "two", refused_for("INSUFFICIENT_BALANCE"));
 }
@@ -67,16 +67,16 @@ fn balance_read_by_a_concurrent_call_decides_nothing() {
 #[test]
 fn call_may_be_refused_for_an_unreachable_node() {
     let mut trader = Trader::new(limits());
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     trader.accepts(Observation::Read(Read::Failed { chain: BASE }));
     trader.answers(ticket, "one", refused_for("NODE_UNREACHABLE"));
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(40));
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     trader.answers(ticket, "one", rejected_as(Some("REQUOTE_FAILED")));
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     trader.answers(ticket, "one", rejected_as(Some("REQUOTE_FAILED")));
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     let changed = answered(ticket, "one", rejected_as(Some("OTHER")));
     trader.rejects("same ask, same answer", changed);
 }
@@ -85,7 +85,7 @@ fn call_may_be_refused_for_an_unreachable_node() {
 fn allowance_of_an_interrupted_plan_may_remain() {
     for freeze in [false, true] {
         let mut trader = Trader::new(limits());
-        trader.starts(&buy(40), fair(40), "one");
+        trader.starts(&buy(40), fair_output(40), "one");
         let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
         trader.sends(&tx);
         if freeze {
@@ -95,7 +95,7 @@ fn allowance_of_an_interrupted_plan_may_remain() {
             trader.driver.advance_ms(300_001);
         }
         trader.polls("one", rejected_as(None));
-        trader.starts(&buy(50), fair(50), "two");
+        trader.starts(&buy(50), fair_output(50), "two");
         let other = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
         trader.accepts(signs(&other));
     }
@@ -104,7 +104,7 @@ fn allowance_of_an_interrupted_plan_may_remain() {
 #[test]
 fn allowances_may_be_revoked_while_agents_are_frozen() {
     let mut trader = Trader::new(limits());
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&tx);
     trader.order(Order::Freeze);
@@ -120,22 +120,22 @@ fn trade_refused_by_a_failed_disk_may_exist_after_the_restart() {
     let failed = || refused_for("JOURNAL_FAILED");
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(150));
-    let ticket = trader.called(&ask);
-    let quoted = trader.quote(&buy(150), fair(150));
+    let ticket = trader.open_call(&ask);
+    let quoted = trader.quote(&buy(150), fair_output(150));
     trader.market(&buy(150), quoted);
     trader.accepts(Observation::DiskFailed);
     trader.answers(ticket, "one", failed());
     trader.driver.restart();
     trader.polls("one", TradeState::Pending);
     let mut trader = Trader::new(limits());
-    let ticket = trader.opens(&buy(150), fair(150));
+    let ticket = trader.opens(&buy(150), fair_output(150));
     trader.rejects("disk", answered(ticket, "one", failed()));
 }
 
 #[test]
 fn rate_limit_may_answer_any_call() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     let ask = trader.ask(&buy(40));
     let limited = refusal(429, "RATE_LIMIT_EXCEEDED", None);
     trader.driver.call(Call::Trade(Box::new(ask)), limited.clone());
@@ -145,13 +145,13 @@ fn rate_limit_may_answer_any_call() {
 #[test]
 fn slow_signer_may_finish_after_the_reported_end() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
-    trader.approves(&buy(150), "one", Some(fair(150)));
+    trader.holds(&buy(150), fair_output(150), "one");
+    trader.approves(&buy(150), "one", Some(fair_output(150)));
     trader.polls("one", rejected_as(Some("PLAN_EXPIRED")));
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(150).amount_in);
     trader.accepts(signs(&tx));
     // The next plan may use the nonce of the expired plan.
-    trader.starts(&buy(50), fair(50), "two");
+    trader.starts(&buy(50), fair_output(50), "two");
     let next = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
     let next = Transaction { nonce: tx.nonce, ..next };
     trader.accepts(signs(&next));
@@ -178,7 +178,7 @@ fn uncertain_price_may_hold_what_is_above_the_maximum() {
     trader.price(3000, 3000);
     let trade = sell(COIN_WEI / 10);
     let ask = trader.ask(&trade);
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     trader.price(3000, 2700);
     let quoted = trader.quote(&trade, 290_000_000);
     trader.unpriced_market(&trade, quoted);
@@ -190,18 +190,18 @@ fn uncertain_price_may_hold_what_is_above_the_maximum() {
 
 #[test]
 fn floor_belongs_to_the_route_that_is_signed() {
-    for (least, right) in [(floor_of(fair(40) - 100, 50), true), (fair(39), false)] {
+    for (least, right) in [(floor_of(fair_output(40) - 100, 50), true), (fair_output(39), false)] {
         let mut trader = Trader::new(limits());
         let trade = Trade { pool: Route::Best, ..buy(40) };
         let ask = trader.ask(&trade);
-        let ticket = trader.called(&ask);
+        let ticket = trader.open_call(&ask);
         // This route has a higher output, but its gas costs more than the difference.
         let dear = Quoted {
             hops: vec![Hop { pool: v4(NATIVE), token_out: WETH.into() }],
-            ..trader.quote(&trade, fair(40))
+            ..trader.quote(&trade, fair_output(40))
         };
         trader.accepts(Observation::Quoted(Box::new(dear)));
-        let cheap = trader.quote(&trade, fair(40) - 100);
+        let cheap = trader.quote(&trade, fair_output(40) - 100);
         trader.market(&trade, cheap);
         trader.answers(ticket, "one", TradeState::Executing);
         let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
@@ -225,16 +225,16 @@ fn bearer_repeat_of_a_failed_trade_is_a_new_ask_or_the_earlier_answer() {
             idempotency_key: Some("key".into()),
             ..trader.ask(&buy(150))
         };
-        let mut ticket = trader.called(&ask);
-        let quoted = trader.quote(&buy(150), fair(150));
+        let mut ticket = trader.open_call(&ask);
+        let quoted = trader.quote(&buy(150), fair_output(150));
         trader.market(&buy(150), quoted);
         trader.answers(ticket, "one", TradeState::Pending);
         trader
             .driver
             .order(crate::common::approve("one"), crate::common::refuses("POLICY_REJECTED"));
         trader.polls("one", rejected_as(Some("POLICY_REJECTED")));
-        ticket = trader.called(&ask);
-        let quoted = trader.quote(&buy(150), fair(150));
+        ticket = trader.open_call(&ask);
+        let quoted = trader.quote(&buy(150), fair_output(150));
         trader.market(&buy(150), quoted);
         if again {
             trader.answers(ticket, "two", TradeState::Pending);
@@ -251,24 +251,24 @@ fn refusal_without_an_id_is_not_remembered() {
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(40));
     for reason in ["WOULD_FAIL", "NO_LIQUIDITY"] {
-        let ticket = trader.called(&ask);
+        let ticket = trader.open_call(&ask);
         let state = refused_for(reason);
         let answer = Answer::Trade(TradeAnswer { id: None, state });
         trader.accepts(Observation::Answered { ticket, answer });
     }
-    let ticket = trader.called(&ask);
-    let quoted = trader.quote(&buy(40), fair(40));
+    let ticket = trader.open_call(&ask);
+    let quoted = trader.quote(&buy(40), fair_output(40));
     trader.market(&buy(40), quoted);
     trader.answers(ticket, "one", TradeState::Executing);
     // The wallet remembers the call once its request has an id.
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     trader.rejects("same ask, same answer", answered(ticket, "two", TradeState::Executing));
 }
 
 #[test]
 fn calls_with_equal_terms_are_told_apart_by_their_answers() {
     let mut trader = Trader::new(limits());
-    let (one, two) = (trader.opens(&buy(40), fair(40)), trader.opens(&buy(40), fair(40)));
+    let (one, two) = (trader.opens(&buy(40), fair_output(40)), trader.opens(&buy(40), fair_output(40)));
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     let named = |tx: &Transaction| {
         let content = SignedContent::Transaction(Box::new(tx.clone()));
@@ -278,7 +278,7 @@ fn calls_with_equal_terms_are_told_apart_by_their_answers() {
     trader.accepts(named(&tx));
     trader.accepts(Observation::Broadcast(tx.clone()));
     trader.includes(&tx, true, vec![]);
-    let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+    let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
     trader.accepts(named(&swap));
     trader.accepts(Observation::Broadcast(swap.clone()));
     trader.includes(&swap, true, vec![transfer(WETH, V3_ROUTER, crate::common::MAIN, 9)]);
@@ -290,7 +290,7 @@ fn calls_with_equal_terms_are_told_apart_by_their_answers() {
 #[test]
 fn revocation_that_was_never_sent_may_be_signed_for_the_next_plan() {
     let mut trader = Trader::new(limits());
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&tx);
     let revoke = trader.approve_tx(COIN, V3_ROUTER, 0);
@@ -313,7 +313,7 @@ fn allowances_from_before_may_remain_or_shrink() {
             trader.accepts(Observation::Allowances(Allowances { chain, block, owner, open }));
         };
         show(&mut trader, 500);
-        let swap = trader.swaps(&buy(40), fair(40), "one", 7);
+        let swap = trader.swaps(&buy(40), fair_output(40), "one", 7);
         trader.polls("one", executed(&swap, None));
         show(&mut trader, left);
         trader.accepts(Observation::Calm);
@@ -331,7 +331,7 @@ fn allowances_from_before_may_remain_or_shrink() {
 fn allowance_for_another_contract_is_not_that_of_the_plan() {
     for (spender, right) in [(PERMIT2, true), (V3_ROUTER, false)] {
         let mut trader = Trader::new(limits());
-        let swap = trader.swaps(&buy(40), fair(40), "one", 7);
+        let swap = trader.swaps(&buy(40), fair_output(40), "one", 7);
         trader.polls("one", executed(&swap, None));
         let (token, spender) = (COIN.into(), spender.into());
         let open = vec![OpenAllowance { token, spender, permit2: false, amount: 500 }];
@@ -353,11 +353,11 @@ fn allowance_for_another_contract_is_not_that_of_the_plan() {
 fn allowance_may_remain_once_its_revocation_is_reverted() {
     for (reverted, next) in [(true, false), (false, false), (true, true)] {
         let mut trader = Trader::new(limits());
-        trader.starts(&buy(40), fair(40), "one");
+        trader.starts(&buy(40), fair_output(40), "one");
         let amount = buy(40).amount_in;
         let approval = trader.approve_tx(COIN, V3_ROUTER, amount);
         trader.sends(&approval);
-        let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+        let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
         trader.accepts(signs(&swap));
         trader.accepts(Observation::Broadcast(swap.clone()));
         trader.includes(&swap, false, vec![]);
@@ -372,7 +372,7 @@ fn allowance_may_remain_once_its_revocation_is_reverted() {
         trader.blocks(2);
         trader.polls("one", FAILED);
         if next {
-            trader.swaps(&buy(50), fair(50), "two", 7);
+            trader.swaps(&buy(50), fair_output(50), "two", 7);
             continue;
         }
         trader.accepts(Observation::Calm);

@@ -13,7 +13,7 @@ fn automatic(
 ) -> Result<(), String> {
     let mut trader = Trader::new(limits);
     let ask = trader.ask(trade);
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     show(&mut trader);
     let judged = trader.driver.auditor.observe(&answered(ticket, "one", TradeState::Executing));
     judged.map_err(|found| found.rule.to_owned())
@@ -21,7 +21,7 @@ fn automatic(
 
 fn by_quote(trade: &Trade, change: impl Fn(Quoted) -> Quoted) -> Result<(), String> {
     automatic(limits(), trade, |trader| {
-        let quoted = change(trader.quote(trade, fair(40)));
+        let quoted = change(trader.quote(trade, fair_output(40)));
         trader.market(trade, quoted);
     })
 }
@@ -30,7 +30,7 @@ fn by_quote(trade: &Trade, change: impl Fn(Quoted) -> Quoted) -> Result<(), Stri
 fn auditor_rejects_an_automatic_trade_at_the_threshold() {
     let show = |dollars: u128| {
         move |trader: &mut Trader| {
-            let quoted = trader.quote(&buy(dollars), fair(dollars));
+            let quoted = trader.quote(&buy(dollars), fair_output(dollars));
             trader.market(&buy(dollars), quoted);
         }
     };
@@ -45,12 +45,12 @@ fn auditor_rejects_an_automatic_trade_above_the_impact_ceiling() {
     let bad = Err("automatic".to_owned());
     let trade = buy(40);
     let dust = |bps: u128| {
-        by_quote(&trade, |q| Quoted { dust_ideal: Some(fair(40) * 10_000 / (10_000 - bps)), ..q })
+        by_quote(&trade, |q| Quoted { dust_ideal: Some(fair_output(40) * 10_000 / (10_000 - bps)), ..q })
     };
     // The impact by the dust quote is added to the fee of 0.05 %.
     assert_eq!((dust(490), dust(496)), (Ok(()), bad.clone()));
     let slot0 = |bps: u128| {
-        by_quote(&trade, |q| Quoted { slot0_ideal: Some(fair(40) * 10_000 / (10_000 - bps)), ..q })
+        by_quote(&trade, |q| Quoted { slot0_ideal: Some(fair_output(40) * 10_000 / (10_000 - bps)), ..q })
     };
     assert_eq!((slot0(499), slot0(501)), (Ok(()), bad.clone()));
     assert_eq!(by_quote(&trade, |q| Quoted { dust_ideal: None, ..q }), Ok(()));
@@ -58,7 +58,7 @@ fn auditor_rejects_an_automatic_trade_above_the_impact_ceiling() {
     let unknown = |q: Quoted| Quoted { slot0_ideal: None, dust_ideal: None, ..q };
     assert_eq!(by_quote(&trade, unknown), bad.clone());
     // An output better than the pool's own price is not possible.
-    assert_eq!(by_quote(&trade, |q| Quoted { slot0_ideal: Some(fair(40) - 1), ..q }), bad);
+    assert_eq!(by_quote(&trade, |q| Quoted { slot0_ideal: Some(fair_output(40) - 1), ..q }), bad);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn auditor_rejects_an_automatic_trade_in_a_moved_pool() {
     // All numbers of the pool agree, but the output is worth too little.
     let moved = |percent: u128| {
         automatic(limits(), &trade, |trader| {
-            let quoted = trader.quote(&trade, fair(40) / 100 * percent);
+            let quoted = trader.quote(&trade, fair_output(40) / 100 * percent);
             trader.market(&trade, quoted);
         })
     };
@@ -80,7 +80,7 @@ fn auditor_rejects_an_automatic_trade_through_an_unlisted_hook() {
     assert_eq!(by_quote(&trade, |q| q), Err("automatic".to_owned()));
     let listed = TradingPolicy { hooks: vec![HOOK.into()], ..limits() };
     let show = |trader: &mut Trader| {
-        let quoted = trader.quote(&trade, fair(40));
+        let quoted = trader.quote(&trade, fair_output(40));
         trader.market(&trade, quoted);
     };
     assert_eq!(automatic(listed, &trade, show), Ok(()));
@@ -97,7 +97,7 @@ fn auditor_rejects_an_automatic_trade_of_an_unknown_token() {
     assert_eq!(by_quote(&trade, |q| q), Err("automatic".to_owned()));
     let listed = TradingPolicy { tokens: vec![SHARE.into()], ..limits() };
     let show = |trader: &mut Trader| {
-        let quoted = trader.quote(&trade, fair(40));
+        let quoted = trader.quote(&trade, fair_output(40));
         trader.market(&trade, quoted);
     };
     assert_eq!(automatic(listed, &trade, show), Ok(()));
@@ -110,7 +110,7 @@ fn auditor_rejects_an_automatic_trade_without_a_proving_rehearsal() {
         [(Rehearsal::Proved, true), (Rehearsal::Failed, false), (Rehearsal::Unavailable, false)]
     {
         let judged = automatic(limits(), &trade, |trader| {
-            let quoted = trader.quote(&trade, fair(40));
+            let quoted = trader.quote(&trade, fair_output(40));
             trader.rehearsal = outcome;
             trader.market(&trade, quoted);
         });
@@ -126,7 +126,7 @@ fn by_prices_of(wei: u128, out: u128, show: impl FnOnce(&mut Trader)) -> Result<
     trader.driver.advance_ms(61_000);
     show(&mut trader);
     let ask = trader.ask(&trade);
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     let quoted = trader.quote(&trade, out);
     trader.unpriced_market(&trade, quoted);
     let judged = trader.driver.auditor.observe(&answered(ticket, "one", TradeState::Executing));
@@ -180,8 +180,8 @@ fn held(
     show: impl FnOnce(&mut Trader),
 ) -> Result<(), String> {
     let mut trader = Trader::new(limits);
-    trader.rich = false;
-    let ticket = trader.opens(trade, fair(40));
+    trader.has_large_balances = false;
+    let ticket = trader.opens(trade, fair_output(40));
     show(&mut trader);
     let judged = trader.driver.auditor.observe(&answered(ticket, "one", TradeState::Pending));
     judged.map_err(|found| found.rule.to_owned())
@@ -223,7 +223,7 @@ fn auditor_rejects_a_trade_of_native_coins_below_the_least_balance() {
 fn auditor_rejects_a_trade_on_a_disabled_network() {
     let mut trader = Trader::new(limits());
     trader.order(Order::SwitchNetwork { chain: BASE, on: false });
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     trader.rejects("refusals", answered(ticket, "one", TradeState::Pending));
 }
 
@@ -231,18 +231,18 @@ fn auditor_rejects_a_trade_on_a_disabled_network() {
 fn auditor_rejects_a_trade_without_any_quote() {
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(150));
-    let ticket = trader.called(&ask);
+    let ticket = trader.open_call(&ask);
     trader.rejects("refusals", answered(ticket, "one", TradeState::Pending));
 }
 
 #[test]
 fn auditor_rejects_refusing_a_trade_without_a_reason() {
     let mut trader = Trader::new(limits());
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     trader.rejects("refusals", answered(ticket, "one", refused_for("ANYTHING")));
     // A failed quote is a reason to refuse.
     let mut trader = Trader::new(limits());
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     let failed = Quoted { amount_out: None, ..trader.quote(&buy(40), 0) };
     trader.accepts(Observation::Quoted(Box::new(failed)));
     trader.accepts(answered(ticket, "one", refused_for("NO_LIQUIDITY")));
@@ -252,29 +252,29 @@ fn auditor_rejects_refusing_a_trade_without_a_reason() {
 fn auditor_rejects_an_automatic_trade_while_the_journal_is_doubted() {
     let mut trader = Trader::new(limits());
     trader.accepts(Observation::JournalDoubted { doubted: true });
-    trader.holds(&buy(40), fair(40), "one");
+    trader.holds(&buy(40), fair_output(40), "one");
     let payment = trader.driver.hmac(5);
     trader.driver.holds(&payment, "payment");
     let payment = trader.driver.hmac(6);
     trader.driver.pays_rejected(&payment, "other");
     let mut trader = Trader::new(limits());
     trader.accepts(Observation::JournalDoubted { doubted: true });
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     trader.rejects("automatic", answered(ticket, "one", TradeState::Executing));
     let mut trader = Trader::new(limits());
     trader.accepts(Observation::JournalDoubted { doubted: true });
     trader.accepts(Observation::JournalDoubted { doubted: false });
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
 }
 
 #[test]
 fn approval_applies_the_policy_of_today() {
     let step = |trading: TradingPolicy| {
         let mut trader = Trader::new(limits());
-        trader.holds(&buy(150), fair(150), "one");
+        trader.holds(&buy(150), fair_output(150), "one");
         let policy = Policy { trading, ..crate::common::policy(100, 50, 20) };
         trader.order(Order::EditPolicy { name: "p".into(), policy });
-        trader.approves(&buy(150), "one", Some(fair(150)));
+        trader.approves(&buy(150), "one", Some(fair_output(150)));
         let tx = trader.approve_tx(COIN, V3_ROUTER, buy(150).amount_in);
         let auditor = &mut trader.driver.auditor;
         let signed = auditor.observe(&signs(&tx));

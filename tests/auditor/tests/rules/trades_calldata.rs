@@ -2,7 +2,7 @@
 
 use bursar_auditor::observations::*;
 
-use crate::common::encode::{self, V4};
+use crate::common::encode::{self, V4Swap};
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN, SHOP};
 
@@ -10,8 +10,8 @@ use crate::common::{BASE, COIN, MAIN, SHOP};
 fn approved() -> (Trader, Trade) {
     let mut trader = Trader::new(limits());
     let trade = buy(150);
-    trader.holds(&trade, fair(150), "one");
-    trader.approves(&trade, "one", Some(fair(150)));
+    trader.holds(&trade, fair_output(150), "one");
+    trader.approves(&trade, "one", Some(fair_output(150)));
     (trader, trade)
 }
 
@@ -20,7 +20,7 @@ fn allowed() -> (Trader, Trade, Transaction) {
     let (mut trader, trade) = approved();
     let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
     trader.sends(&tx);
-    let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+    let swap = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
     (trader, trade, swap)
 }
 
@@ -36,7 +36,7 @@ fn v3_signed(to: &str, value: u128, data: impl FnOnce(u64) -> String) -> Result<
 #[test]
 fn auditor_rejects_call_data_that_differs_from_the_request() {
     let bad = Err("call data".to_owned());
-    let (trade, least) = (buy(150), floor_of(fair(150), 50));
+    let (trade, least) = (buy(150), floor_of(fair_output(150), 50));
     let call = |trade: Trade, to: &'static str, amount: u128| {
         move |now: u64| v3_call(&trade, to, amount, least, now + DEADLINE_S)
     };
@@ -68,7 +68,7 @@ fn auditor_rejects_call_data_that_differs_from_the_request() {
 #[test]
 fn auditor_rejects_a_missing_or_late_deadline() {
     let bad = Err("deadline".to_owned());
-    let (trade, least) = (buy(150), floor_of(fair(150), 50));
+    let (trade, least) = (buy(150), floor_of(fair_output(150), 50));
     let at = |more: u64| {
         let trade = trade.clone();
         v3_signed(V3_ROUTER, 0, move |now| {
@@ -87,16 +87,16 @@ fn deadline_counts_by_the_chains_time_and_the_agents_own() {
     // The machine's clock is an hour ahead of the chain.
     let (mut trader, trade, _) = allowed();
     trader.driver.set_wall(START + 3_600_000);
-    let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+    let swap = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
     trader.rejects("deadline", signs(&swap));
 
     for (own, right) in [(60, false), (DEADLINE_S, true)] {
         let mut trader = Trader::new(limits());
         let trade = Trade { deadline_s: Some(trader.time_s() + own), ..buy(40) };
-        trader.starts(&trade, fair(40), "one");
+        trader.starts(&trade, fair_output(40), "one");
         let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
         trader.sends(&tx);
-        let swap = trader.swap_tx(&trade, floor_of(fair(40), 50));
+        let swap = trader.swap_tx(&trade, floor_of(fair_output(40), 50));
         if right {
             trader.accepts(signs(&swap));
         } else {
@@ -145,13 +145,13 @@ impl Default for Change {
 fn v4_signed(change: Change) -> Result<(), String> {
     let mut trader = Trader::new(limits());
     let trade = Trade { pool: Route::Pool(v4(NATIVE)), ..buy(40) };
-    trader.starts(&trade, fair(40), "one");
+    trader.starts(&trade, fair_output(40), "one");
     let tx = trader.approve_tx(COIN, PERMIT2, trade.amount_in);
     trader.sends(&tx);
     let end_s = trader.time_s() + DEADLINE_S;
-    let least = floor_of(fair(40), 50);
+    let least = floor_of(fair_output(40), 50);
     let price = hop_price(least, trade.amount_in);
-    let swap = V4 {
+    let swap = V4Swap {
         currencies: (COIN, WETH),
         fee: 500,
         tick_spacing: 10,
@@ -201,7 +201,7 @@ fn auditor_rejects_a_signed_permit_that_is_not_exact() {
     };
     let signed = |change: fn(Permit) -> Permit, freeze: bool| {
         let mut trader = Trader::new(limits());
-        trader.starts(&Trade { pool: Route::Pool(v4(NATIVE)), ..buy(40) }, fair(40), "one");
+        trader.starts(&Trade { pool: Route::Pool(v4(NATIVE)), ..buy(40) }, fair_output(40), "one");
         if freeze {
             trader.order(Order::Freeze);
         }
@@ -244,7 +244,7 @@ fn native_coins_are_attached_and_returned_exactly() {
     assert_eq!(swap(0, v3(), &direct), bad);
     let through = |sweep: Option<&'static str>| {
         move |end_s: u64| {
-            let v4 = V4 {
+            let v4 = V4Swap {
                 currencies: (NATIVE, COIN),
                 fee: 500,
                 tick_spacing: 10,
@@ -271,10 +271,10 @@ fn native_output_is_unwrapped_to_our_address() {
     let swap = |to: &'static str, owner: Option<&'static str>| {
         let mut trader = Trader::new(limits());
         let trade = Trade { token_out: NATIVE.into(), ..buy(40) };
-        trader.starts(&trade, fair(40), "one");
+        trader.starts(&trade, fair_output(40), "one");
         let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
         trader.sends(&tx);
-        let least = floor_of(fair(40), 50);
+        let least = floor_of(fair_output(40), 50);
         let mut calls =
             vec![encode::exact_input_single((COIN, WETH), 500, to, trade.amount_in, least)];
         calls.extend(owner.map(|owner| encode::unwrap_weth(least, owner)));
@@ -308,7 +308,7 @@ fn coins_are_wrapped_and_unwrapped_one_to_one() {
         for more in [0, 1] {
             let mut trader = Trader::new(limits());
             let ask = trader.ask(&trade);
-            let ticket = trader.called(&ask);
+            let ticket = trader.open_call(&ask);
             trader.price(2500, 2500);
             trader.answers(ticket, "one", TradeState::Executing);
             let tx = trader.tx(WETH, value + more, data.clone());

@@ -10,10 +10,10 @@ use crate::common::{BASE, COIN, MAIN, SHOP, approve, listed, refusal, refuses};
 fn included(change: impl FnOnce(&mut Included)) -> (Trader, Transaction) {
     let mut trader = Trader::new(limits());
     let trade = buy(40);
-    trader.starts(&trade, fair(40), "one");
+    trader.starts(&trade, fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
     trader.sends(&tx);
-    let swap = trader.swap_tx(&trade, floor_of(fair(40), 50));
+    let swap = trader.swap_tx(&trade, floor_of(fair_output(40), 50));
     trader.accepts(signs(&swap));
     trader.accepts(Observation::Broadcast(swap.clone()));
     trader.blocks(1);
@@ -44,7 +44,7 @@ fn auditor_rejects_a_fill_other_than_what_arrived() {
     for (told, right) in [
         (Some(707), true),
         (None, true),
-        (Some(fair(40)), false),
+        (Some(fair_output(40)), false),
         (Some(700), false),
         (Some(1_707), false),
         (Some(800), false),
@@ -66,10 +66,10 @@ fn auditor_rejects_a_native_fill_other_than_what_arrived() {
     let fill = |told: u128, unwrapped: u128, received: u128| {
         let mut trader = Trader::new(limits());
         let trade = Trade { token_out: NATIVE.into(), ..buy(40) };
-        trader.starts(&trade, fair(40), "one");
+        trader.starts(&trade, fair_output(40), "one");
         let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
         trader.sends(&tx);
-        let least = floor_of(fair(40), 50);
+        let least = floor_of(fair_output(40), 50);
         let calls = [
             encode::exact_input_single((COIN, WETH), 500, V3_ROUTER, trade.amount_in, least),
             encode::unwrap_weth(least, MAIN),
@@ -98,7 +98,7 @@ fn auditor_rejects_a_native_fill_other_than_what_arrived() {
     };
     assert_eq!(fill(900, 900, 900), Ok(()));
     assert_eq!(fill(905, 900, 900), Err("fill".to_owned()));
-    assert_eq!(fill(fair(40), 900, 900), Err("fill".to_owned()));
+    assert_eq!(fill(fair_output(40), 900, 900), Err("fill".to_owned()));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn auditor_rejects_an_execution_that_never_happened() {
     trader.blocks(2);
     trader.poll_rejects("executed", "one", executed(&swap, None));
     let mut trader = Trader::new(limits());
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.poll_rejects("executed", "one", executed(&tx, None));
 }
@@ -155,7 +155,7 @@ fn auditor_rejects_a_status_that_goes_back() {
         trader.poll_rejects("I-p", "one", state);
     }
     let mut trader = Trader::new(limits());
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
     trader.poll_rejects("I-p", "one", TradeState::Pending);
     let ticket = trader.poll("one");
     let answer = refusal(404, "REQUEST_NOT_FOUND", None);
@@ -165,9 +165,9 @@ fn auditor_rejects_a_status_that_goes_back() {
 #[test]
 fn polls_that_were_open_together_may_be_answered_in_any_order() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     let early = trader.poll("one");
-    trader.approves(&buy(150), "one", Some(fair(150)));
+    trader.approves(&buy(150), "one", Some(fair_output(150)));
     trader.polls("one", TradeState::Executing);
     trader.answers(early, "one", TradeState::Pending);
     trader.poll_rejects("I-p", "one", TradeState::Pending);
@@ -176,14 +176,14 @@ fn polls_that_were_open_together_may_be_answered_in_any_order() {
 #[test]
 fn auditor_rejects_executing_or_rejecting_without_a_cause() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     trader.polls("one", TradeState::Pending);
     trader.poll_rejects("approvals", "one", TradeState::Executing);
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     trader.poll_rejects("I-p", "one", rejected_as(None));
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     trader.driver.advance_ms(899_999);
     trader.polls("one", TradeState::Pending);
     trader.driver.advance_ms(1);
@@ -208,10 +208,10 @@ fn auditor_rejects_an_end_while_the_swap_may_have_an_effect() {
 #[test]
 fn permanent_revert_needs_no_receipt() {
     let mut trader = Trader::new(limits());
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&tx);
-    let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+    let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
     trader.accepts(signs(&swap));
     trader.accepts(Observation::Broadcast(swap.clone()));
     trader.accepts(Observation::Mined { chain: BASE, hash: swap.hash, succeeded: false });
@@ -221,10 +221,10 @@ fn permanent_revert_needs_no_receipt() {
 #[test]
 fn our_own_cancellation_ends_a_trade_without_effect() {
     let mut trader = Trader::new(limits());
-    trader.starts(&buy(40), fair(40), "one");
+    trader.starts(&buy(40), fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&tx);
-    let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+    let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
     trader.accepts(signs(&swap));
     trader.accepts(Observation::Broadcast(swap.clone()));
     let (to, data) = (MAIN.into(), String::new());
@@ -238,15 +238,15 @@ fn our_own_cancellation_ends_a_trade_without_effect() {
 
 #[test]
 fn moved_price_ends_with_its_code() {
-    let below = floor_of(fair(150), 50) - 1;
+    let below = floor_of(fair_output(150), 50) - 1;
     for (fresh, code, right) in [
         (below, Some("PRICE_MOVED"), true),
         (below, None, false),
-        (fair(150), Some("PRICE_MOVED"), false),
-        (fair(150), Some("REQUOTE_FAILED"), true),
+        (fair_output(150), Some("PRICE_MOVED"), false),
+        (fair_output(150), Some("REQUOTE_FAILED"), true),
     ] {
         let mut trader = Trader::new(limits());
-        trader.holds(&buy(150), fair(150), "one");
+        trader.holds(&buy(150), fair_output(150), "one");
         trader.approves(&buy(150), "one", Some(fresh));
         if right {
             trader.polls("one", rejected_as(code));
@@ -260,7 +260,7 @@ fn moved_price_ends_with_its_code() {
 fn every_trade_ends_in_the_calm_phase() {
     for ends in [true, false] {
         let mut trader = Trader::new(limits());
-        trader.starts(&buy(40), fair(40), "one");
+        trader.starts(&buy(40), fair_output(40), "one");
         trader.accepts(Observation::Calm);
         for _ in 0..31 {
             trader.driver.advance_ms(60_000);
@@ -282,21 +282,21 @@ fn lists_show_held_trades_and_one_card_for_one_policy() {
         trader.driver.order(Order::List, End::Held(held));
     };
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     list(&mut trader, vec![trade_of("one", "card")]);
-    let ticket = trader.driver.ordered(Order::List);
+    let ticket = trader.driver.open_order(Order::List);
     let end = End::Held(vec![trade_of("one", "other")]);
     trader.rejects("card", Observation::OrderEnded { ticket, end });
-    let ticket = trader.driver.ordered(Order::List);
+    let ticket = trader.driver.open_order(Order::List);
     trader.rejects("I-p", Observation::OrderEnded { ticket, end: End::Held(vec![]) });
-    trader.approves(&buy(150), "one", Some(fair(150)));
-    let ticket = trader.driver.ordered(Order::List);
+    trader.approves(&buy(150), "one", Some(fair_output(150)));
+    let ticket = trader.driver.open_order(Order::List);
     let end = End::Held(vec![trade_of("one", "card")]);
     trader.rejects("I-p", Observation::OrderEnded { ticket, end });
 
     // The wallet must refuse an operator's approval of an old card.
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     list(&mut trader, vec![trade_of("one", "card")]);
     let tight = TradingPolicy { daily: 299_000_000, ..limits() };
     let policy = Policy { trading: tight, ..crate::common::policy(100, 50, 20) };
@@ -311,18 +311,18 @@ fn lists_show_held_trades_and_one_card_for_one_policy() {
 #[test]
 fn auditor_rejects_decisions_refused_or_accepted_wrongly() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     for (code, rule) in [
         ("REQUEST_NOT_FOUND", "I-p"),
         ("REQUEST_EXPIRED", "I-e"),
         ("REQUEST_ALREADY_PROCESSED", "approvals"),
     ] {
         let mut trader = Trader::new(limits());
-        trader.holds(&buy(150), fair(150), "one");
+        trader.holds(&buy(150), fair_output(150), "one");
         let found = trader.driver.order_rejected(approve("one"), refuses(code));
         assert_eq!(found.rule, rule);
     }
-    trader.approves(&buy(150), "one", Some(fair(150)));
+    trader.approves(&buy(150), "one", Some(fair_output(150)));
     let decided = |status: &str| End::Decided { status: status.into() };
     let again = trader.driver.order_rejected(approve("one"), decided("executing"));
     assert_eq!(again.rule, "approvals");
@@ -335,24 +335,24 @@ fn trades_lost_in_a_crash_may_exist_and_count() {
     // The call got no answer: the trade may be held, or may not exist.
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(150));
-    trader.called(&ask);
-    let quoted = trader.quote(&buy(150), fair(150));
+    trader.open_call(&ask);
+    let quoted = trader.quote(&buy(150), fair_output(150));
     trader.market(&buy(150), quoted);
     trader.driver.restart();
     // The daily volume left is 300 - 150 or 300, so both answers are possible.
-    let ticket = trader.opens(&buy(151), fair(151));
+    let ticket = trader.opens(&buy(151), fair_output(151));
     trader.accepts(answered(ticket, "two", refused_for("EXCEEDS_DAILY_VOLUME")));
-    trader.holds(&buy(200), fair(200), "three");
+    trader.holds(&buy(200), fair_output(200), "three");
     // A repeat of the lost call returns its trade.
-    let ticket = trader.called(&ask);
-    let quoted = trader.quote(&buy(150), fair(150));
+    let ticket = trader.open_call(&ask);
+    let quoted = trader.quote(&buy(150), fair_output(150));
     trader.market(&buy(150), quoted);
     trader.answers(ticket, "one", TradeState::Pending);
     trader.polls("one", TradeState::Pending);
 
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(40));
-    trader.called(&ask);
+    trader.open_call(&ask);
     trader.driver.restart();
     // A poll shows the id of the lost request.
     trader.polls("one", rejected_as(None));
@@ -365,10 +365,10 @@ fn trades_lost_in_a_crash_may_exist_and_count() {
 fn signed_step_lost_in_a_crash_may_be_sent_or_dropped() {
     for sent in [true, false] {
         let mut trader = Trader::new(limits());
-        trader.starts(&buy(40), fair(40), "one");
+        trader.starts(&buy(40), fair_output(40), "one");
         let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
         trader.sends(&tx);
-        let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+        let swap = trader.swap_tx(&buy(40), floor_of(fair_output(40), 50));
         trader.accepts(signs(&swap));
         trader.driver.restart();
         if sent {
@@ -387,13 +387,13 @@ fn signed_step_lost_in_a_crash_may_be_sent_or_dropped() {
 fn auditor_rejects_trading_without_proof_or_permission() {
     let mut trader = Trader::new(limits());
     trader.order(Order::Freeze);
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     let frozen = refusal(403, "AGENTS_FROZEN", None);
     trader.accepts(Observation::Answered { ticket, answer: frozen });
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     trader.rejects("I-i", answered(ticket, "one", TradeState::Executing));
     let mut trader = Trader::new(limits());
-    let ticket = trader.opens(&buy(40), fair(40));
+    let ticket = trader.opens(&buy(40), fair_output(40));
     let frozen = refusal(403, "AGENTS_FROZEN", None);
     trader.rejects("answers", Observation::Answered { ticket, answer: frozen });
 }

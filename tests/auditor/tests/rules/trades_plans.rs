@@ -10,8 +10,8 @@ use crate::common::{BASE, COIN, MAIN, SHOP, approve, refuses};
 fn approved() -> (Trader, Trade) {
     let mut trader = Trader::new(limits());
     let trade = buy(150);
-    trader.holds(&trade, fair(150), "one");
-    trader.approves(&trade, "one", Some(fair(150)));
+    trader.holds(&trade, fair_output(150), "one");
+    trader.approves(&trade, "one", Some(fair_output(150)));
     (trader, trade)
 }
 
@@ -20,7 +20,7 @@ fn allowed() -> (Trader, Trade, Transaction) {
     let (mut trader, trade) = approved();
     let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
     trader.sends(&tx);
-    let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+    let swap = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
     (trader, trade, swap)
 }
 
@@ -79,7 +79,7 @@ fn a_plan_continues_after_a_restart_within_its_five_minutes() {
     trader.driver.restart();
     trader.driver.advance_ms(300_001);
     trader.head();
-    let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+    let swap = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
     trader.accepts(signs(&swap));
     trader.rejects("T-53", Observation::Broadcast(swap));
 }
@@ -91,7 +91,7 @@ fn deadline_of_an_approved_trade_counts_by_the_blocks_that_nodes_show() {
         let mut trader = Trader::new(limits());
         let at_s = trader.time_s() + 10;
         let trade = Trade { deadline_s: Some(at_s), ..buy(150) };
-        trader.holds(&trade, fair(150), "one");
+        trader.holds(&trade, fair_output(150), "one");
         trader.driver.clocks.block_ms = Some(trader.driver.clocks.wall_ms + 20_000);
         trader.driver.advance_ms(20_000);
         for late_s in late {
@@ -99,7 +99,7 @@ fn deadline_of_an_approved_trade_counts_by_the_blocks_that_nodes_show() {
             let (block, time_s) = (trader.block, at_s + late_s);
             trader.accepts(Observation::Head(Head { chain: BASE, block, time_s }));
         }
-        trader.approves(&trade, "one", Some(fair(150)));
+        trader.approves(&trade, "one", Some(fair_output(150)));
         let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
         if right {
             trader.accepts(signs(&tx));
@@ -114,10 +114,10 @@ fn deadline_of_an_approved_trade_counts_by_the_blocks_that_nodes_show() {
 fn signature_is_judged_by_the_request_that_it_is_made_for() {
     for (request, right) in [("two", true), ("one", false)] {
         let mut trader = Trader::new(limits());
-        trader.starts(&buy(40), fair(40), "one");
+        trader.starts(&buy(40), fair_output(40), "one");
         trader.driver.advance_ms(300_001);
         trader.head();
-        trader.opens(&buy(40), fair(40));
+        trader.opens(&buy(40), fair_output(40));
         trader.driver.restart();
         let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
         trader.accepts(signs_request(&tx, request));
@@ -132,16 +132,16 @@ fn signature_is_judged_by_the_request_that_it_is_made_for() {
 #[test]
 fn auditor_accepts_a_step_while_a_freeze_is_open_or_a_thaw_precedes_the_approval() {
     let (mut trader, _, swap) = allowed();
-    trader.driver.ordered(Order::Freeze);
+    trader.driver.open_order(Order::Freeze);
     trader.accepts(signs(&swap));
 
     let mut trader = Trader::new(limits());
     let trade = buy(150);
-    trader.holds(&trade, fair(150), "one");
+    trader.holds(&trade, fair_output(150), "one");
     trader.order(Order::Freeze);
     trader.order(Order::Thaw { right: true });
-    trader.approves(&trade, "one", Some(fair(150)));
-    trader.executes(&trade, fair(150), fair(150));
+    trader.approves(&trade, "one", Some(fair_output(150)));
+    trader.executes(&trade, fair_output(150), fair_output(150));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn auditor_rejects_a_step_more_than_five_minutes_after_the_approval() {
         let (mut trader, trade, _) = allowed();
         trader.driver.advance_ms(ms);
         trader.head();
-        let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+        let swap = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
         if right {
             trader.accepts(signs(&swap));
         } else {
@@ -181,45 +181,45 @@ fn signed_steps_may_be_replaced_and_cancelled_later() {
 #[test]
 fn auditor_rejects_a_swap_before_the_approval_or_after_a_denial() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
-    let swap = trader.swap_tx(&buy(150), floor_of(fair(150), 50));
+    trader.holds(&buy(150), fair_output(150), "one");
+    let swap = trader.swap_tx(&buy(150), floor_of(fair_output(150), 50));
     trader.rejects("approvals", signs(&swap));
 
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     let end = End::Decided { status: "denied".into() };
     trader.driver.order(Order::Deny { id: "one".into() }, end);
-    let swap = trader.swap_tx(&buy(150), floor_of(fair(150), 50));
+    let swap = trader.swap_tx(&buy(150), floor_of(fair_output(150), 50));
     trader.rejects("approvals", signs(&swap));
 }
 
 #[test]
 fn auditor_rejects_an_approval_at_exactly_fifteen_minutes() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     trader.driver.advance_ms(900_000);
-    let ticket = trader.driver.ordered(approve("one"));
-    let quoted = trader.quote(&buy(150), fair(150));
+    let ticket = trader.driver.open_order(approve("one"));
+    let quoted = trader.quote(&buy(150), fair_output(150));
     trader.market(&buy(150), quoted);
     let end = End::Decided { status: "executing".into() };
     trader.rejects("I-e", Observation::OrderEnded { ticket, end });
 
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     trader.driver.advance_ms(899_999);
-    trader.approves(&buy(150), "one", Some(fair(150)));
+    trader.approves(&buy(150), "one", Some(fair_output(150)));
 }
 
 #[test]
 fn auditor_rejects_a_step_without_a_fresh_quote_or_below_the_committed_minimum() {
     for (fresh, right) in [
-        (Some(fair(150)), true),
-        (Some(floor_of(fair(150), 50)), true),
-        (Some(floor_of(fair(150), 50) - 1), false),
+        (Some(fair_output(150)), true),
+        (Some(floor_of(fair_output(150), 50)), true),
+        (Some(floor_of(fair_output(150), 50) - 1), false),
         (None, false),
     ] {
         let mut trader = Trader::new(limits());
-        trader.holds(&buy(150), fair(150), "one");
+        trader.holds(&buy(150), fair_output(150), "one");
         trader.approves(&buy(150), "one", fresh);
         let tx = trader.approve_tx(COIN, V3_ROUTER, buy(150).amount_in);
         if right {
@@ -234,7 +234,7 @@ fn auditor_rejects_a_step_without_a_fresh_quote_or_below_the_committed_minimum()
 fn auditor_rejects_a_swap_before_its_allowance_is_mined() {
     let (mut trader, trade) = approved();
     let tx = trader.approve_tx(COIN, V3_ROUTER, trade.amount_in);
-    let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+    let swap = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
     trader.accepts(signs(&tx));
     trader.accepts(Observation::Broadcast(tx.clone()));
     trader.rejects("plan order", signs(&swap));
@@ -251,7 +251,7 @@ fn auditor_rejects_a_swap_before_its_allowance_is_mined() {
             trader.driver.advance_ms(15_001);
             trader.head();
         }
-        let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+        let swap = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
         trader.rejects("plan order", signs(&swap));
     }
 }
@@ -278,7 +278,7 @@ fn auditor_rejects_an_allowance_that_is_not_exact() {
 #[test]
 fn auditor_rejects_two_plans_on_one_address() {
     let (mut trader, _, _) = allowed();
-    trader.starts(&buy(50), fair(50), "two");
+    trader.starts(&buy(50), fair_output(50), "two");
     let other = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
     trader.rejects("one plan", signs(&other));
 }
@@ -290,7 +290,7 @@ fn second_plan_begins_after_the_first_swap_or_its_revocation() {
         trader.accepts(signs(&swap));
         trader.accepts(Observation::Broadcast(swap.clone()));
         trader.includes(&swap, !revoked, vec![]);
-        trader.starts(&buy(50), fair(50), "two");
+        trader.starts(&buy(50), fair_output(50), "two");
         let other = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
         if revoked {
             // The swap reverted, so its allowance remains.
@@ -308,7 +308,7 @@ fn second_plan_begins_after_the_first_swap_or_its_revocation() {
     trader.accepts(signs(&swap));
     trader.accepts(Observation::Broadcast(swap.clone()));
     trader.includes(&swap, false, vec![]);
-    trader.starts(&buy(50), fair(50), "two");
+    trader.starts(&buy(50), fair_output(50), "two");
     let other = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
     trader.rejects("one plan", signs(&other));
 }
@@ -345,13 +345,13 @@ fn auditor_rejects_an_allowance_that_a_plan_left() {
 fn auditor_rejects_a_second_swap_for_one_trade() {
     let (mut trader, trade, swap) = allowed();
     trader.sends(&swap);
-    let again = trader.swap_tx(&trade, floor_of(fair(150), 50));
+    let again = trader.swap_tx(&trade, floor_of(fair_output(150), 50));
     trader.rejects("I-b", signs(&again));
     // The same nonce is used for a swap with another minimum.
     let (mut trader, trade, swap) = allowed();
     trader.accepts(signs(&swap));
     trader.nonce -= 1;
-    let changed = trader.swap_tx(&trade, floor_of(fair(150), 50) + 1);
+    let changed = trader.swap_tx(&trade, floor_of(fair_output(150), 50) + 1);
     trader.rejects("I-b", signs(&changed));
 }
 
@@ -368,8 +368,8 @@ fn auditor_rejects_a_second_trade_for_a_repeated_call() {
         let hmac = trader.ask(&buy(40));
         let ask = if bearer { keyed(hmac) } else { hmac };
         for (id, right) in [("one", true), ("one", true), ("two", false)] {
-            let ticket = trader.called(&ask);
-            let quoted = trader.quote(&buy(40), fair(40));
+            let ticket = trader.open_call(&ask);
+            let quoted = trader.quote(&buy(40), fair_output(40));
             trader.market(&buy(40), quoted);
             let answer = answered(ticket, id, TradeState::Executing);
             if right {
@@ -391,15 +391,15 @@ fn auditor_rejects_one_key_for_two_contents() {
         ..ask
     };
     let first = keyed(trader.ask(&buy(40)));
-    let ticket = trader.called(&first);
-    let quoted = trader.quote(&buy(40), fair(40));
+    let ticket = trader.open_call(&first);
+    let quoted = trader.quote(&buy(40), fair_output(40));
     trader.market(&buy(40), quoted);
     trader.answers(ticket, "one", TradeState::Executing);
     let second = keyed(trader.ask(&buy(41)));
     let conflict = crate::common::refusal(409, "IDEMPOTENCY_CONFLICT", None);
     trader.driver.call(Call::Trade(Box::new(second.clone())), conflict);
-    let ticket = trader.called(&second);
-    let quoted = trader.quote(&buy(41), fair(41));
+    let ticket = trader.open_call(&second);
+    let quoted = trader.quote(&buy(41), fair_output(41));
     trader.market(&buy(41), quoted);
     let answer = answered(ticket, "two", TradeState::Executing);
     trader.rejects("same ask, same answer", answer);
@@ -409,7 +409,7 @@ fn auditor_rejects_one_key_for_two_contents() {
 fn operators_may_send_while_trades_run() {
     let (mut trader, _, swap) = allowed();
     let send = Send { label: "main".into(), chain: BASE, to: SHOP.into(), amount: 7, native: true };
-    let ticket = trader.driver.ordered(Order::Send(Box::new(send)));
+    let ticket = trader.driver.open_order(Order::Send(Box::new(send)));
     let tx = trader.tx(SHOP, 7, String::new());
     trader.accepts(signs(&tx));
     trader.accepts(Observation::Broadcast(tx.clone()));
@@ -418,7 +418,7 @@ fn operators_may_send_while_trades_run() {
     // A trade and a transfer may not use each other's nonce.
     let (mut trader, _, swap) = allowed();
     let send = Send { label: "main".into(), chain: BASE, to: SHOP.into(), amount: 7, native: true };
-    trader.driver.ordered(Order::Send(Box::new(send)));
+    trader.driver.open_order(Order::Send(Box::new(send)));
     trader.nonce -= 1;
     let tx = trader.tx(SHOP, 7, String::new());
     trader.accepts(signs(&tx));
@@ -429,7 +429,7 @@ fn operators_may_send_while_trades_run() {
 #[test]
 fn locked_wallet_answers_and_refuses_orders_as_for_payments() {
     let mut trader = Trader::new(limits());
-    trader.holds(&buy(150), fair(150), "one");
+    trader.holds(&buy(150), fair_output(150), "one");
     trader.order(Order::LockWallet);
     trader.refuses(approve("one"), "WALLET_LOCKED");
     let ask = trader.ask(&buy(40));

@@ -35,7 +35,7 @@ fn auditor_rejects_one_digest_for_two_requests() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let (a, b) = (driver.hmac(5), driver.hmac(6));
     driver.pays(&a, "one");
-    driver.called(sign(&b));
+    driver.open_call(sign(&b));
     assert_eq!(driver.rejects(signed("two", "one")).rule, "I-b");
 }
 
@@ -45,14 +45,14 @@ fn auditor_rejects_one_nonce_for_two_requests() {
     let (a, b) = (driver.hmac(5), driver.hmac(6));
     driver.pays(&a, "one");
     let payment = driver.payment(&b, "one");
-    let ticket = driver.called(sign(&b));
+    let ticket = driver.open_call(sign(&b));
     driver.accepts(signed("two", "two"));
     let found = driver.rejects(Observation::Answered { ticket, answer: header("two", &payment) });
     assert_eq!(found.rule, "I-b");
 }
 
 /// Plays a call until its request is approved but not signed.
-fn executing() -> AuditorDriver {
+fn driver_with_executing_request() -> AuditorDriver {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(30);
     driver.holds(&ask, "one");
@@ -67,11 +67,11 @@ fn auditor_rejects_a_signature_while_frozen_locked_suspended_or_restarted() {
         (Order::LockWallet, "I-f"),
         (Order::Suspend { agent: "HHH111".into() }, "I-i"),
     ] {
-        let mut driver = executing();
+        let mut driver = driver_with_executing_request();
         driver.order(order, End::Done);
         assert_eq!(driver.rejects(signed("one", "one")).rule, rule);
     }
-    let mut driver = executing();
+    let mut driver = driver_with_executing_request();
     driver.accepts(Observation::Died);
     driver.accepts(Observation::Started);
     assert_eq!(driver.rejects(signed("one", "one")).rule, "I-f");
@@ -79,8 +79,8 @@ fn auditor_rejects_a_signature_while_frozen_locked_suspended_or_restarted() {
 
 #[test]
 fn auditor_accepts_a_signature_before_an_open_freeze_completes() {
-    let mut driver = executing();
-    let ticket = driver.ordered(Order::Freeze);
+    let mut driver = driver_with_executing_request();
+    let ticket = driver.open_order(Order::Freeze);
     driver.accepts(signed("one", "one"));
     driver.accepts(Observation::OrderEnded { ticket, end: End::Done });
 }
@@ -91,7 +91,7 @@ fn auditor_rejects_an_approval_at_exactly_fifteen_minutes() {
     let ask = driver.hmac(30);
     driver.holds(&ask, "one");
     driver.advance_ms(900_000);
-    driver.ordered(approve("one"));
+    driver.open_order(approve("one"));
     assert_eq!(driver.rejects(signed("one", "one")).rule, "I-e");
 
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
@@ -163,10 +163,10 @@ fn auditor_rejects_a_reservation_returned_twice() {
 
 #[test]
 fn auditor_rejects_a_status_that_goes_back() {
-    let mut driver = executing();
+    let mut driver = driver_with_executing_request();
     let found = driver.call_rejected(poll("one"), Answer::Pending { id: "one".into() });
     assert_eq!(found.rule, "I-p");
-    let mut driver = executing();
+    let mut driver = driver_with_executing_request();
     driver.accepts(signed("one", "one"));
     let ask = driver.hmac(30);
     let payment = driver.payment(&ask, "one");

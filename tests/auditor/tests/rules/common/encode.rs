@@ -101,7 +101,7 @@ pub fn execute(commands: &str, inputs: &[String], deadline_s: u64) -> String {
 
 /// The parts of a v4 swap that tests change.
 #[derive(Clone)]
-pub struct V4<'a> {
+pub struct V4Swap<'a> {
     pub currencies: (&'a str, &'a str),
     pub fee: u32,
     pub tick_spacing: i32,
@@ -113,7 +113,7 @@ pub struct V4<'a> {
     pub hop_price: Option<String>,
 }
 
-impl V4<'_> {
+impl V4Swap<'_> {
     pub fn single(&self) -> String {
         let mut items = vec![
             account(self.currencies.0),

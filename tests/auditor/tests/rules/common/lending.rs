@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 pub const DOLLAR: u128 = 1_000_000;
 /// A second network, and its stablecoin.
-pub const OTHER: u64 = 4663;
+pub const OTHER_CHAIN: u64 = 4663;
 pub const OTHER_COIN: &str = "0xc000000000000000000000000000000000000002";
 pub const SINGLETON: &str = "0x9000000000000000000000000000000000000001";
-pub const MODEL: &str = "0x9000000000000000000000000000000000000002";
+pub const INTEREST_MODEL: &str = "0x9000000000000000000000000000000000000002";
 pub const CURATOR: &str = "0x9000000000000000000000000000000000000003";
 pub const OWNER: &str = "0x9000000000000000000000000000000000000004";
 pub const VAULT: &str = "0x8000000000000000000000000000000000000001";
@@ -23,7 +23,7 @@ const NONE: &str = "0x0000000000000000000000000000000000000000";
 
 /// The parameters of the market of the tests, as five words.
 pub fn market_params() -> String {
-    let all = [COIN, STRANGER, STRANGER, MODEL].map(encode::address).concat();
+    let all = [COIN, STRANGER, STRANGER, INTEREST_MODEL].map(encode::address).concat();
     all + &encode::word(915_000_000_000_000_000)
 }
 
@@ -34,7 +34,7 @@ pub fn facts(chain: u64) -> LendingFact {
     LendingFact {
         chain,
         singleton: SINGLETON.into(),
-        interest_model: MODEL.into(),
+        interest_model: INTEREST_MODEL.into(),
         trusted_curators: vec![CURATOR.into()],
         trusted_owners: vec![OWNER.into()],
         pinned: vec![PINNED.into()],
@@ -97,7 +97,7 @@ pub fn market() -> VenueFacts {
     VenueFacts {
         curator: NONE.into(),
         owner: NONE.into(),
-        interest_model: Some(MODEL.into()),
+        interest_model: Some(INTEREST_MODEL.into()),
         endorsed_by: vec![VAULT.into()],
         virtual_shares: 1_000_000,
         ..vault()
@@ -128,8 +128,8 @@ impl Lender {
             stablecoin: coin.into(),
             exchange: (chain == BASE).then(exchange),
         };
-        let networks = vec![network(BASE, COIN), network(OTHER, OTHER_COIN)];
-        let facts = [facts(BASE), facts(OTHER)];
+        let networks = vec![network(BASE, COIN), network(OTHER_CHAIN, OTHER_COIN)];
+        let facts = [facts(BASE), facts(OTHER_CHAIN)];
         let trading = super::trading::limits();
         let p = Policy { trading, ..policy(100, 50, 20) };
         let driver = AuditorDriver::with_networks(p, networks, &facts, Some(lending));
@@ -160,7 +160,7 @@ impl Lender {
     }
 
     pub fn head(&mut self) {
-        for chain in [BASE, OTHER] {
+        for chain in [BASE, OTHER_CHAIN] {
             let head = Head { chain, block: self.block, time_s: self.driver.second() };
             self.accepts(Observation::Head(head));
         }
@@ -191,8 +191,8 @@ impl Lender {
         LoanAsk { agent: "BBB111".into(), proof, idempotency_key, ..ask }
     }
 
-    pub fn called(&mut self, ask: &LoanAsk) -> Ticket {
-        self.driver.called(Call::Loan(Box::new(ask.clone())))
+    pub fn open_call(&mut self, ask: &LoanAsk) -> Ticket {
+        self.driver.open_call(Call::Loan(Box::new(ask.clone())))
     }
 
     pub fn reads_venue(&mut self, loan: &Loan) {
@@ -202,7 +202,7 @@ impl Lender {
         }
         for venue in all {
             let mut facts = self.venues.get(&venue).cloned().unwrap_or_else(vault);
-            if loan.chain == OTHER && facts.asset == COIN {
+            if loan.chain == OTHER_CHAIN && facts.asset == COIN {
                 facts.asset = OTHER_COIN.into();
             }
             let kind = if venue == loan.venue { loan.kind } else { VenueKind::Vault };
@@ -262,7 +262,7 @@ impl Lender {
     pub fn reads(&mut self, loan: &Loan) {
         self.reads_venue(loan);
         self.reads_positions(BASE);
-        self.reads_positions(OTHER);
+        self.reads_positions(OTHER_CHAIN);
         self.reads_balances(loan);
         self.rehearses(loan);
     }
@@ -270,7 +270,7 @@ impl Lender {
     /// Makes a call and shows all readings. The call stays open.
     pub fn opens(&mut self, loan: &Loan) -> Ticket {
         let ask = self.ask(loan);
-        let ticket = self.called(&ask);
+        let ticket = self.open_call(&ask);
         self.reads(loan);
         ticket
     }
@@ -314,7 +314,7 @@ impl Lender {
 
     /// Plays an approval, with fresh readings.
     pub fn approves(&mut self, loan: &Loan, id: &str) {
-        let ticket = self.driver.ordered(approval(id));
+        let ticket = self.driver.open_order(approval(id));
         self.reads(loan);
         let end = End::Decided { status: "executing".into() };
         self.accepts(Observation::OrderEnded { ticket, end });
@@ -378,14 +378,14 @@ impl Lender {
     }
 
     /// Plays the signature and the broadcast of a transaction.
-    pub fn leaves(&mut self, tx: &Transaction) {
+    pub fn signs_and_broadcasts(&mut self, tx: &Transaction) {
         self.accepts(signs(tx));
         self.accepts(Observation::Broadcast(tx.clone()));
     }
 
     /// Plays the signature, the broadcast and the inclusion of an approval transaction.
     pub fn sends(&mut self, tx: &Transaction) {
-        self.leaves(tx);
+        self.signs_and_broadcasts(tx);
         self.includes(tx, true, vec![]);
     }
 
@@ -440,7 +440,7 @@ impl Lender {
             self.sends(&approve);
         }
         let tx = self.main_tx(loan);
-        self.leaves(&tx);
+        self.signs_and_broadcasts(&tx);
         let assets = match loan.amount {
             LoanAmount::Assets(assets) | LoanAmount::Shares(assets) => assets,
             LoanAmount::All => self.positions[&(loan.chain, loan.venue.clone())].0,
@@ -470,7 +470,7 @@ impl Lender {
     }
 
     pub fn poll(&mut self, id: &str) -> Ticket {
-        self.driver.called(Call::PollLoan { id: id.into() })
+        self.driver.open_call(Call::PollLoan { id: id.into() })
     }
 
     pub fn polls(&mut self, id: &str, state: LoanState) {

@@ -23,7 +23,7 @@ pub const NOON: i64 = 1_773_144_000_000;
 pub struct AuditorDriver {
     pub auditor: Auditor,
     pub clocks: Clocks,
-    next: Ticket,
+    next_ticket: Ticket,
     signatures: u32,
 }
 
@@ -81,7 +81,7 @@ impl AuditorDriver {
         let clocks =
             Clocks { wall_ms: NOON, zone: "UTC".into(), boot: 1, boot_ms: 50_000, block_ms: None };
         let auditor = Auditor::new(Facts { networks, signed_days: 30 }).with_lending(facts);
-        let mut driver = Self { auditor, clocks: clocks.clone(), next: 0, signatures: 0 };
+        let mut driver = Self { auditor, clocks: clocks.clone(), next_ticket: 0, signatures: 0 };
         driver.accepts(Observation::Clocks(clocks));
         driver.order(Order::CreateWallet, End::Done);
         driver
@@ -114,12 +114,12 @@ impl AuditorDriver {
 
     /// Returns a new ticket.
     pub fn ticket(&mut self) -> Ticket {
-        self.next += 1;
-        self.next
+        self.next_ticket += 1;
+        self.next_ticket
     }
 
     /// Gives an order and leaves it open.
-    pub fn ordered(&mut self, order: Order) -> Ticket {
+    pub fn open_order(&mut self, order: Order) -> Ticket {
         let ticket = self.ticket();
         self.accepts(Observation::Ordered { ticket, order });
         ticket
@@ -127,14 +127,14 @@ impl AuditorDriver {
 
     /// Gives an order. The auditor must accept this end of it.
     pub fn order(&mut self, order: Order, end: End) {
-        let ticket = self.ordered(order);
+        let ticket = self.open_order(order);
         self.accepts(Observation::OrderEnded { ticket, end });
     }
 
     /// Creates or edits a policy with this lending part.
     pub fn order_policy(&mut self, order: Order, lending: Option<LendingPolicy>) {
         if let Some(lending) = lending {
-            let ticket = self.next + 1;
+            let ticket = self.next_ticket + 1;
             self.accepts(Observation::LendingOrdered { ticket, lending });
         }
         self.order(order, End::Done);
@@ -142,12 +142,12 @@ impl AuditorDriver {
 
     /// Gives an order. The auditor must reject this end of it.
     pub fn order_rejected(&mut self, order: Order, end: End) -> Violation {
-        let ticket = self.ordered(order);
+        let ticket = self.open_order(order);
         self.rejects(Observation::OrderEnded { ticket, end })
     }
 
     /// Makes a call and leaves it open.
-    pub fn called(&mut self, call: Call) -> Ticket {
+    pub fn open_call(&mut self, call: Call) -> Ticket {
         let ticket = self.ticket();
         self.accepts(Observation::Called { ticket, call });
         ticket
@@ -155,13 +155,13 @@ impl AuditorDriver {
 
     /// Makes a call. The auditor must accept this answer to it.
     pub fn call(&mut self, call: Call, answer: Answer) {
-        let ticket = self.called(call);
+        let ticket = self.open_call(call);
         self.accepts(Observation::Answered { ticket, answer });
     }
 
     /// Makes a call. The auditor must reject this answer to it.
     pub fn call_rejected(&mut self, call: Call, answer: Answer) -> Violation {
-        let ticket = self.called(call);
+        let ticket = self.open_call(call);
         self.rejects(Observation::Answered { ticket, answer })
     }
 
@@ -219,7 +219,7 @@ impl AuditorDriver {
     /// Plays an authorized call. The request's id is also its nonce and its digest.
     pub fn pays(&mut self, ask: &Ask, id: &str) -> Payment {
         let payment = self.payment(ask, id);
-        let ticket = self.called(sign(ask));
+        let ticket = self.open_call(sign(ask));
         self.accepts(signed(id, id));
         self.accepts(Observation::Answered { ticket, answer: header(id, &payment) });
         payment
@@ -228,7 +228,7 @@ impl AuditorDriver {
     /// Like [`Self::pays`], but the auditor must reject the signature or the answer.
     pub fn pays_rejected(&mut self, ask: &Ask, id: &str) -> Violation {
         let payment = self.payment(ask, id);
-        let ticket = self.called(sign(ask));
+        let ticket = self.open_call(sign(ask));
         match self.auditor.observe(&signed(id, id)) {
             Err(v) => v,
             Ok(()) => self.rejects(Observation::Answered { ticket, answer: header(id, &payment) }),
@@ -242,7 +242,7 @@ impl AuditorDriver {
 
     /// Plays the approval of a held call, and a poll that returns its payment.
     pub fn approves(&mut self, ask: &Ask, id: &str) -> Payment {
-        let ticket = self.ordered(approve(id));
+        let ticket = self.open_order(approve(id));
         self.accepts(signed(id, id));
         self.accepts(Observation::OrderEnded {
             ticket,
@@ -277,7 +277,7 @@ impl AuditorDriver {
     ) -> Result<(), Violation> {
         let proof =
             if agent == "HHH111" { self.hmac(1).proof } else { Proof::Bearer { is_valid: true } };
-        let ticket = self.called(Call::Standing { agent: agent.into(), proof });
+        let ticket = self.open_call(Call::Standing { agent: agent.into(), proof });
         let answer = Answer::Standing(Standing {
             status: if spent >= daily { "limit_reached".into() } else { "active".into() },
             daily,
@@ -323,7 +323,7 @@ pub fn signed(id: &str, digest: &str) -> Observation {
         signer: MAIN.into(),
         digest: digest.into(),
         request: Some(id.into()),
-        content: SignedContent::Unseen,
+        content: SignedContent::Undecodable,
     })
 }
 

@@ -74,7 +74,7 @@ pub fn sell(wei: u128) -> Trade {
 }
 
 /// Returns the output of a trade of dollars at 2,500 dollars for a coin and a fee of 0.05 %.
-pub fn fair(dollars: u128) -> u128 {
+pub fn fair_output(dollars: u128) -> u128 {
     dollars * COIN_WEI / 2500 / 10_000 * 9_995
 }
 
@@ -88,7 +88,7 @@ pub struct Trader {
     pub block: u64,
     pub nonce: u64,
     /// Whether the market shows large balances of the address.
-    pub rich: bool,
+    pub has_large_balances: bool,
     /// The outcome of rehearsals in the market.
     pub rehearsal: Rehearsal,
     signatures: u32,
@@ -101,7 +101,7 @@ impl Trader {
             driver: AuditorDriver::with_exchange(p, Some(exchange())),
             block: 1000,
             nonce: 0,
-            rich: true,
+            has_large_balances: true,
             rehearsal: Rehearsal::Proved,
             signatures: 0,
         };
@@ -147,8 +147,8 @@ impl Trader {
         }
     }
 
-    pub fn called(&mut self, ask: &TradeAsk) -> Ticket {
-        self.driver.called(Call::Trade(Box::new(ask.clone())))
+    pub fn open_call(&mut self, ask: &TradeAsk) -> Ticket {
+        self.driver.open_call(Call::Trade(Box::new(ask.clone())))
     }
 
     /// Shows one reading of the price from each source, in whole dollars.
@@ -207,7 +207,7 @@ impl Trader {
     }
 
     fn facts(&mut self, trade: &Trade) {
-        if self.rich {
+        if self.has_large_balances {
             for token in [NATIVE, COIN, WETH, trade.token_in.as_str()] {
                 self.balance(token, 1_000_000 * COIN_WEI);
             }
@@ -218,7 +218,7 @@ impl Trader {
     /// Makes a call and shows a good market. The call stays open.
     pub fn opens(&mut self, trade: &Trade, out: u128) -> Ticket {
         let ask = self.ask(trade);
-        let ticket = self.called(&ask);
+        let ticket = self.open_call(&ask);
         let quoted = self.quote(trade, out);
         self.market(trade, quoted);
         ticket
@@ -242,7 +242,7 @@ impl Trader {
 
     /// Plays an approval, with a fresh quote if `out` is given.
     pub fn approves(&mut self, trade: &Trade, id: &str, out: Option<u128>) {
-        let ticket = self.driver.ordered(approval(id));
+        let ticket = self.driver.open_order(approval(id));
         if let Some(out) = out {
             let quoted = self.quote(trade, out);
             self.market(trade, quoted);
@@ -326,7 +326,7 @@ impl Trader {
     }
 
     pub fn poll(&mut self, id: &str) -> Ticket {
-        self.driver.called(Call::PollTrade { id: id.into() })
+        self.driver.open_call(Call::PollTrade { id: id.into() })
     }
 
     pub fn polls(&mut self, id: &str, state: TradeState) {
