@@ -11,7 +11,7 @@ use crate::wire::{self, Challenge, URLS};
 use crate::world::{SentCall, World, WorldFailure};
 
 /// Longer than most payments are valid, in milliseconds.
-const LATE_MS: u64 = 61_000;
+const EXPIRED_PAYMENT_MS: u64 = 61_000;
 
 impl World {
     /// Sends one call. Waits until all tasks are idle, unless the next step must run concurrently.
@@ -67,7 +67,7 @@ impl World {
         self.call(call, "POST", "/sign", Some(&sent.body), wire::answer)
     }
 
-    pub(crate) fn copies(
+    pub(crate) fn ask_copies(
         &mut self,
         planned: &PlannedPayment,
         count: u8,
@@ -229,7 +229,7 @@ impl World {
         let (sent, paid) = (self.sent_calls.len(), self.payments.len());
         self.ask(planned)?;
         let Some((id, _payment)) = self.payments.get(paid).cloned() else { return Ok(()) };
-        self.pass(LATE_MS)?;
+        self.pass(EXPIRED_PAYMENT_MS)?;
         self.ask(&PlannedPayment { size: Size::Left(0), ..*planned })?;
         self.repeat_call(sent, RepeatVariant::None)?;
         self.step(Step::Deny { pick })?;

@@ -18,7 +18,7 @@ use bursar_submit::fees::FeeFacts;
 
 use crate::evm::{self, Contracts, Ledger, notes as chain_notes, rehearsal};
 use crate::faults::PlantedBug;
-use crate::loan_book::LoanSeen;
+use crate::loan_book::LoanObservation;
 use crate::plan::NodeMode;
 use crate::tape::Tape;
 
@@ -36,7 +36,7 @@ pub(crate) struct WorldChain {
 struct Inner {
     /// The time of the newest block; `None` if no node is reachable.
     block: Option<Utc>,
-    redeemed: BTreeMap<B256, Payment>,
+    redeemed_payments: BTreeMap<B256, Payment>,
     market: Option<Market>,
     /// The delay of each answer in milliseconds.
     delay_ms: u64,
@@ -48,13 +48,13 @@ struct Market {
     ledger: Ledger,
     mode: NodeMode,
     /// The newest block that the nodes have shown to the wallet.
-    shown: Option<Head>,
+    shown_head: Option<Head>,
     /// Transactions in blocks that are not final yet: hash, block, and whether it succeeded.
-    open: Vec<(B256, u64, bool)>,
+    unfinal_transactions: Vec<(B256, u64, bool)>,
     /// Nonces that other transactions used, with their block.
-    taken: Vec<(Address, u64, u64)>,
+    taken_nonces: Vec<(Address, u64, u64)>,
     /// Planted bug: rehearsals that the wallet uses again.
-    rehearsed: rehearsal::ReusedRehearsals,
+    reused_rehearsals: rehearsal::ReusedRehearsals,
     /// The time at which the nodes became unreachable, in Unix seconds of the chain; `None` if they are reachable.
     down_since: Option<u64>,
 }
@@ -100,7 +100,7 @@ impl WorldChain {
     }
 
     /// Returns an answer after the delay of the nodes.
-    fn later<'a, T: Send + 'a>(
+    fn answer_later<'a, T: Send + 'a>(
         &self,
         inner: &Inner,
         answered: Result<T, ChainFault>,
@@ -123,21 +123,21 @@ impl WorldChain {
     pub(crate) fn open_market(&self, state: evm::State, time: u64) {
         let contracts = Contracts::of(self.id);
         let mut ledger = Ledger::new(contracts, state, time);
-        ledger.pretends_open = self.plant == Some(PlantedBug::GatesUnread);
+        ledger.pretends_open_gates = self.plant == Some(PlantedBug::GatesUnread);
         self.inner.lock().unwrap().market = Some(Market {
             ledger,
             mode: NodeMode::Honest,
-            shown: None,
-            open: Vec::new(),
-            taken: Vec::new(),
-            rehearsed: rehearsal::ReusedRehearsals::default(),
+            shown_head: None,
+            unfinal_transactions: Vec::new(),
+            taken_nonces: Vec::new(),
+            reused_rehearsals: rehearsal::ReusedRehearsals::default(),
             down_since: None,
         });
     }
 
     /// Shows the auditor the allowances that exist before any trade.
     pub(crate) fn show_allowances(&self, owners: &[Address]) {
-        self.with(|market| {
+        self.with_market(|market| {
             for owner in owners {
                 let open = chain_notes::allowances(&market.ledger, *owner);
                 if !open.open.is_empty() {
@@ -158,14 +158,14 @@ impl WorldChain {
     }
 
     pub(crate) fn set_mode(&self, mode: NodeMode) {
-        self.with(|market| {
+        self.with_market(|market| {
             market.mode = mode;
             market.down_since = match (mode, market.down_since) {
                 (NodeMode::Down, None) => Some(market.ledger.time),
                 (NodeMode::Down, since) => since,
                 _reachable => None,
             };
-            market.ledger.lag = if let NodeMode::Lags(blocks) = mode { blocks } else { 0 };
+            market.ledger.lag_blocks = if let NodeMode::Lags(blocks) = mode { blocks } else { 0 };
             market.ledger.state.quoted_permille =
                 if let NodeMode::Quotes(permille) = mode { permille } else { 1_000 };
         });
@@ -173,39 +173,39 @@ impl WorldChain {
 
     /// Runs `work` on the ledger of a chain with a market.
     pub(crate) fn with_ledger<T>(&self, work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
-        self.with(|market| work(&mut market.ledger))
+        self.with_market(|market| work(&mut market.ledger))
     }
 
     /// Returns the time since which no node is reachable, in Unix seconds of the chain; `None` if a node is.
     pub(crate) fn down_since(&self) -> Option<u64> {
-        self.with(|market| market.down_since).flatten()
+        self.with_market(|market| market.down_since).flatten()
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Market) -> T) -> Option<T> {
+    fn with_market<T>(&self, work: impl FnOnce(&mut Market) -> T) -> Option<T> {
         self.inner.lock().unwrap().market.as_mut().map(work)
     }
 
     /// Undoes the newest blocks that are not final.
     pub(crate) fn reorganize(&self, lose: bool) {
-        self.with(|market| {
+        self.with_market(|market| {
             for hash in market.ledger.reorganize(lose) {
-                market.open.retain(|(open, _, _)| *open != hash);
+                market.unfinal_transactions.retain(|(open, _, _)| *open != hash);
                 let hash = format!("{hash:#x}");
                 self.tape.write(Observation::Unmined { chain: self.id.0, hash });
             }
             let head = market.ledger.head;
-            market.taken.retain(|(_, _, block)| *block <= head);
+            market.taken_nonces.retain(|(_, _, block)| *block <= head);
         });
     }
 
     /// Lets another transaction take the nonce of the wallet's first pending transaction.
     pub(crate) fn take_next_nonce(&self) {
-        self.with(|market| {
+        self.with_market(|market| {
             let ledger = &mut market.ledger;
             let next = |tx: &&evm::Transaction| tx.nonce == ledger.state.nonce(tx.from);
             if let Some(who) = ledger.mempool.iter().find(next).map(|tx| tx.from) {
                 let nonce = ledger.take_nonce(who);
-                market.taken.push((who, nonce, ledger.head));
+                market.taken_nonces.push((who, nonce, ledger.head));
             }
         });
     }
@@ -221,9 +221,9 @@ impl WorldChain {
             let payer = Address::from_word(word(&payment.payer));
             let held = token.balances.get(&payer).copied().unwrap_or_default();
             token.balances.insert(payer, held.checked_sub(U256::from(payment.amount))?);
-            market.ledger.seal();
+            market.ledger.make_final();
         }
-        inner.redeemed.insert(hash, payment.clone());
+        inner.redeemed_payments.insert(hash, payment.clone());
         Some(hash)
     }
 
@@ -234,7 +234,7 @@ impl WorldChain {
             Some(_block) if !down => Ok(answer(&inner)),
             _none => Err(unavailable()),
         };
-        self.later(&inner, answered)
+        self.answer_later(&inner, answered)
     }
 
     /// Answers from the market. Without a market, answers as a node that does not support the method.
@@ -248,7 +248,7 @@ impl WorldChain {
             Some(market) if reachable && market.mode != NodeMode::Down => answer(market),
             _none => Err(unavailable()),
         };
-        self.later(&inner, answered)
+        self.answer_later(&inner, answered)
     }
 
     fn has_market(&self) -> bool {
@@ -259,7 +259,7 @@ impl WorldChain {
         // `authorizationState(payer, nonce)`; any other call returns no data.
         self.reply(|inner| match (data.get(4..36), data.get(36..68)) {
             (Some(payer), Some(nonce)) => {
-                let used = inner.redeemed.values().any(|one| {
+                let used = inner.redeemed_payments.values().any(|one| {
                     word(&one.payer).as_slice() == payer && word(&one.nonce).as_slice() == nonce
                 });
                 Bytes::from(B256::with_last_byte(u8::from(used)))
@@ -287,7 +287,7 @@ impl Market {
         let done = self.ledger.mine(first, blocks - 1, seconds);
         for included in &done {
             let ok = included.receipt.status == TxStatus::Succeeded;
-            self.open.push((included.tx.hash, included.receipt.block_number, ok));
+            self.unfinal_transactions.push((included.tx.hash, included.receipt.block_number, ok));
             let seen = chain_notes::included(&self.ledger.contracts, included);
             tape.write(Observation::Included(Box::new(seen)));
         }
@@ -301,7 +301,7 @@ impl Market {
                 tape.show(evm::loan_notes::deployed(&self.ledger, owner));
             }
         }
-        self.finish(tape);
+        self.report_final(tape);
     }
 
     /// Writes the loans of these transactions to the tape, and the value of shares after their block.
@@ -311,27 +311,27 @@ impl Market {
         }
         for one in done {
             if let Some(moved) = evm::loan_move(&self.ledger, one) {
-                tape.write_loan(LoanSeen::Moved(moved));
+                tape.write_loan(LoanObservation::Moved(moved));
             }
         }
         let (chain, block) = (self.chain(), self.ledger.head);
         let worth = evm::prices(&self.ledger.state, self.ledger.time);
-        tape.write_loan(LoanSeen::Prices { chain, block, worth });
+        tape.write_loan(LoanObservation::Prices { chain, block, worth });
     }
 
     /// Writes the transactions that have become final to the tape.
-    fn finish(&mut self, tape: &Tape) {
+    fn report_final(&mut self, tape: &Tape) {
         let (chain, head) = (self.chain(), self.ledger.head);
         let confirmations = self.ledger.contracts.network.gas.confirmations;
         let is_final = |block: u64| head + 1 >= block + confirmations;
-        self.open.retain(|(hash, block, succeeded)| {
+        self.unfinal_transactions.retain(|(hash, block, succeeded)| {
             if is_final(*block) {
                 let (hash, succeeded) = (format!("{hash:#x}"), *succeeded);
                 tape.write(Observation::Mined { chain, hash, succeeded });
             }
             !is_final(*block)
         });
-        self.taken.retain(|(from, nonce, block)| {
+        self.taken_nonces.retain(|(from, nonce, block)| {
             if is_final(*block) {
                 let (from, nonce) = (format!("{from:#x}"), *nonce);
                 tape.write(Observation::NonceTaken { chain, from, nonce });
@@ -344,8 +344,8 @@ impl Market {
     fn show_head(&mut self, tape: &Tape) {
         let block = self.ledger.shown_head();
         let head = Head { chain: self.chain(), block, time_s: self.ledger.time_of(block) };
-        if self.shown != Some(head) {
-            self.shown = Some(head);
+        if self.shown_head != Some(head) {
+            self.shown_head = Some(head);
             tape.write(Observation::Head(head));
         }
     }
@@ -429,7 +429,7 @@ impl Chain for WorldChain {
         if own || !self.has_market() {
             return self.authorization_state(&data);
         }
-        let down = self.with(|market| {
+        let down = self.with_market(|market| {
             let is_down = market.mode == NodeMode::Down;
             is_down.then(|| evm::loan_notes::failed_reads(&market.ledger, to, &data))
         });
@@ -460,7 +460,7 @@ impl Chain for WorldChain {
                 let receipt = market.ledger.receipt(hash);
                 receipt.filter(|one| one.block_number <= market.ledger.shown_head())
             });
-            mined.or_else(|| inner.redeemed.get(&hash).map(|payment| receipt(hash, payment)))
+            mined.or_else(|| inner.redeemed_payments.get(&hash).map(|payment| receipt(hash, payment)))
         })
     }
 
@@ -468,7 +468,7 @@ impl Chain for WorldChain {
         self.reply(|inner| {
             let block = inner.block.unwrap_or_default();
             match &inner.market {
-                Some(market) if market.ledger.lag > 0 => {
+                Some(market) if market.ledger.lag_blocks > 0 => {
                     let shown = market.ledger.time_of(market.ledger.shown_head());
                     block.min(Utc::from_seconds(i64::try_from(shown).unwrap_or(0)))
                 }
@@ -494,7 +494,7 @@ impl Chain for WorldChain {
             Ok(match block {
                 BlockTag::Pending => ledger.pending_nonce(who),
                 BlockTag::Number(number) => ledger.nonce_at(who, number),
-                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized if ledger.lag == 0 => {
+                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized if ledger.lag_blocks == 0 => {
                     ledger.state.nonce(who)
                 }
                 BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized => {
@@ -528,13 +528,13 @@ impl Chain for WorldChain {
                     message: "the method eth_simulateV1 does not exist".to_owned(),
                 });
             }
-            let (mut block, note) = rehearsal::whole(
+            let (mut block, note) = rehearsal::simulate_plan(
                 &market.ledger,
                 &request,
                 self.plant == Some(PlantedBug::RehearsalIgnored),
             );
             if self.plant == Some(PlantedBug::RehearsalReused) {
-                block = market.rehearsed.replace(&request, block);
+                block = market.reused_rehearsals.replace(&request, block);
             }
             note.into_iter().for_each(|note| self.tape.write(note));
             Ok(block)
@@ -546,7 +546,7 @@ impl Chain for WorldChain {
             if code.is_none() {
                 let alone = market.mode == NodeMode::SingleCalls;
                 let done = market.run(from, &call);
-                let note = rehearsal::single(&market.ledger, from, &call, done.is_ok());
+                let note = rehearsal::simulate_single(&market.ledger, from, &call, done.is_ok());
                 note.into_iter().filter(|_| alone).for_each(|note| self.tape.write(note));
                 return done;
             }

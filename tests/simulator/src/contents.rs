@@ -39,7 +39,7 @@ impl Contents {
     }
 
     /// Notes the content that an entry allows to be signed. `state` is the state after the entry.
-    pub(crate) fn note(&self, state: &State, entry: &Entry) {
+    pub(crate) fn record_entry(&self, state: &State, entry: &Entry) {
         match &entry.event {
             Event::Outbox { key, event: OutboxEvent::Authorized { id, .. } } => {
                 let outbox = state.outboxes.get(key);
@@ -131,7 +131,7 @@ fn loan_order(
         is_main: execution.open_step().is_some_and(|step| step.purpose.is_main()),
         is_first: attempt == 0,
         at_ms: entry.at.0,
-        counted: execution.reserved().0,
+        counted_micros: execution.reserved().0,
         others: reserved.collect(),
         max_deposit: lending.max_deposit.0,
         max_total: lending.max_total.0,

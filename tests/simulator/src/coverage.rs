@@ -15,8 +15,8 @@ pub struct Coverage {
     /// The number of runs for each kind of step and each kind of trouble that a run may contain.
     pairs: BTreeMap<(&'static str, &'static str), u64>,
     codes: BTreeMap<String, u64>,
-    judged: BTreeMap<&'static str, u64>,
-    points: BTreeMap<&'static str, u64>,
+    rule_counts: BTreeMap<&'static str, u64>,
+    fault_point_counts: BTreeMap<&'static str, u64>,
 }
 
 impl Coverage {
@@ -35,10 +35,10 @@ impl Coverage {
             *self.codes.entry(code.clone()).or_default() += times;
         }
         for (rule, times) in &outcome.judged {
-            *self.judged.entry(rule).or_default() += times;
+            *self.rule_counts.entry(rule).or_default() += times;
         }
         for (point, times) in &outcome.deaths {
-            *self.points.entry(point).or_default() += times;
+            *self.fault_point_counts.entry(point).or_default() += times;
         }
     }
 
@@ -53,11 +53,11 @@ impl Coverage {
         for (code, times) in other.codes {
             *self.codes.entry(code).or_default() += times;
         }
-        for (rule, times) in other.judged {
-            *self.judged.entry(rule).or_default() += times;
+        for (rule, times) in other.rule_counts {
+            *self.rule_counts.entry(rule).or_default() += times;
         }
-        for (point, times) in other.points {
-            *self.points.entry(point).or_default() += times;
+        for (point, times) in other.fault_point_counts {
+            *self.fault_point_counts.entry(point).or_default() += times;
         }
     }
 
@@ -68,19 +68,19 @@ impl Coverage {
             for trouble in Swarm::NAMES {
                 let times = self.pairs.get(&(*kind, *trouble)).copied().unwrap_or(0);
                 // Few worlds use the real store.
-                let wanted = if *trouble == "sectors" { MIN_TIMES / 2 } else { MIN_TIMES };
+                let wanted = if *trouble == "sectors" { PAIR_COUNT_MIN / 2 } else { PAIR_COUNT_MIN };
                 if times < wanted {
                     gaps.push(format!("{kind} × {trouble}: {times} times"));
                 }
             }
         }
-        for code in CODES {
+        for code in EXPECTED_CODES {
             if !self.codes.contains_key(*code) {
                 gaps.push(format!("{code} was never returned"));
             }
         }
-        for case in JUDGED {
-            if !self.judged.contains_key(case) {
+        for case in EXPECTED_RULES {
+            if !self.rule_counts.contains_key(case) {
                 gaps.push(format!("{case} was never judged"));
             }
         }
@@ -89,10 +89,10 @@ impl Coverage {
 }
 
 /// How many times each pair of step and trouble must have been drawn.
-const MIN_TIMES: u64 = 50;
+const PAIR_COUNT_MIN: u64 = 50;
 
 /// Codes that must have been returned.
-const CODES: &[&str] = &[
+const EXPECTED_CODES: &[&str] = &[
     "AGENTS_FROZEN",
     "AGENT_NOT_COMMISSIONED",
     "AGENT_SUSPENDED",
@@ -144,7 +144,7 @@ const CODES: &[&str] = &[
 ];
 
 /// Rules about loans and device payments that the auditor must have applied.
-const JUDGED: &[&str] = &[
+const EXPECTED_RULES: &[&str] = &[
     "broadcast: loan",
     "deployed",
     "device: asked",
@@ -194,9 +194,9 @@ impl fmt::Display for Coverage {
             }
             writeln!(f)?;
         }
-        list(f, "deaths by point", self.points.iter().map(|(name, times)| (*name, *times)))?;
+        list(f, "deaths by point", self.fault_point_counts.iter().map(|(name, times)| (*name, *times)))?;
         list(f, "codes", self.codes.iter().map(|(name, times)| (name.as_str(), *times)))?;
-        list(f, "judged", self.judged.iter().map(|(name, times)| (*name, *times)))
+        list(f, "judged", self.rule_counts.iter().map(|(name, times)| (*name, *times)))
     }
 }
 

@@ -24,18 +24,18 @@ pub(crate) struct WorldDevice {
     device: Device,
     tape: Tape,
     plant: Option<PlantedBug>,
-    calls: Mutex<Vec<Sent>>,
+    calls: Mutex<Vec<SentCommand>>,
     /// The number of the newest prompt that the auditor was shown.
     shown: Mutex<u64>,
     /// The first answer with an address.
     address_answer: Mutex<Option<Vec<u8>>>,
     /// The number of commands before the device is swapped for one with another seed.
-    swap_in: Mutex<Option<u64>>,
+    commands_until_swap: Mutex<Option<u64>>,
 }
 
 /// A command in flight.
 #[derive(Debug)]
-struct Sent {
+struct SentCommand {
     command: Vec<u8>,
     call: Call,
     answer: oneshot::Sender<Vec<u8>>,
@@ -61,7 +61,7 @@ fn signature(answer: &[u8]) -> String {
 }
 
 /// Returns the address in an answer to the command that asks for one. It follows the public key, as hex digits.
-fn derived(command: &[u8], data: &[u8]) -> Option<String> {
+fn derived_address(command: &[u8], data: &[u8]) -> Option<String> {
     let digits = data.get(67..107).filter(|_digits| command.starts_with(&[0xE0, 0x02]))?;
     Some(format!("0x{}", String::from_utf8_lossy(digits).to_lowercase()))
 }
@@ -77,7 +77,7 @@ impl WorldDevice {
             calls: Mutex::default(),
             shown: Mutex::default(),
             address_answer: Mutex::default(),
-            swap_in: Mutex::default(),
+            commands_until_swap: Mutex::default(),
         })
     }
 
@@ -121,25 +121,25 @@ impl WorldDevice {
 
     /// Swaps the device before the n-th command from now.
     pub(crate) fn swap_at(&self, command: u64) {
-        *self.swap_in.lock().unwrap() = Some(command);
+        *self.commands_until_swap.lock().unwrap() = Some(command);
     }
 
     /// Pulls the cable at the n-th command from now: before the device handles it, or before it answers.
-    pub(crate) fn cut(&self, before: Option<u64>, after: Option<u64>) {
+    pub(crate) fn pull_cable_at(&self, before: Option<u64>, after: Option<u64>) {
         self.device.cut(before, after);
     }
 
     /// Lets a person approve the prompt, and pulls the cable before the answer.
     pub(crate) fn press_and_pull(&self) {
-        self.cut(None, Some(1));
+        self.pull_cable_at(None, Some(1));
         self.press(Decision::Press);
-        self.cut(None, None);
+        self.pull_cable_at(None, None);
     }
 
     /// Ends all trouble.
-    pub(crate) fn calm(&self) {
-        *self.swap_in.lock().unwrap() = None;
-        self.cut(None, None);
+    pub(crate) fn end_trouble(&self) {
+        *self.commands_until_swap.lock().unwrap() = None;
+        self.pull_cable_at(None, None);
         self.set_plugged(true);
         self.set_locked(false);
         self.set_other_app(false);
@@ -148,7 +148,7 @@ impl WorldDevice {
     }
 
     /// Planted bug: answers with the enrolled address for every device, so that the wallet's check has no effect.
-    fn pretended(&self, command: &[u8]) -> Option<Vec<u8>> {
+    fn pretended_address(&self, command: &[u8]) -> Option<Vec<u8>> {
         let asks = command.starts_with(&[0xE0, 0x02]);
         if self.plant != Some(PlantedBug::NotDerived) || !asks || self.plug_number().is_none() {
             return None;
@@ -158,7 +158,7 @@ impl WorldDevice {
             return None;
         };
         let answer = [&data[..], &status.to_be_bytes()].concat();
-        let Some(address) = derived(command, &data) else { return Some(answer) };
+        let Some(address) = derived_address(command, &data) else { return Some(answer) };
         self.tape.show(Observation::Device(DeviceObservation::Derived { address }));
         Some(self.address_answer.lock().unwrap().get_or_insert(answer).clone())
     }
@@ -169,7 +169,7 @@ impl WorldDevice {
     }
 
     fn count_down(&self) {
-        let mut left = self.swap_in.lock().unwrap();
+        let mut left = self.commands_until_swap.lock().unwrap();
         *left = left.map(|left| left.saturating_sub(1));
         if left.take_if(|left| *left == 0).is_some() {
             self.swap(true);
@@ -190,7 +190,7 @@ impl WorldDevice {
                     }
                     Progress::Cut => {}
                     Progress::Answered(data, status) => {
-                        if let Some(address) = derived(&sent.command, &data) {
+                        if let Some(address) = derived_address(&sent.command, &data) {
                             self.tape.show(Observation::Device(DeviceObservation::Derived { address }));
                         }
                         let answer = [&data[..], &status.to_be_bytes()].concat();
@@ -209,7 +209,7 @@ impl WorldDevice {
     }
 
     /// Shows the auditor the prompt that this command has just caused.
-    fn show(&self, sent: &mut Sent) {
+    fn show(&self, sent: &mut SentCommand) {
         let Some(signed) = self.device.signs() else { return };
         let mut shown = self.shown.lock().unwrap();
         if signed.prompt <= *shown {
@@ -232,14 +232,14 @@ impl SimulatedDevice for WorldDevice {
         let (answer, answered) = oneshot::channel();
         // A dead process sends nothing.
         if !self.tape.is_dead() {
-            if let Some(answer_now) = self.pretended(command) {
+            if let Some(answer_now) = self.pretended_address(command) {
                 let _gone = answer.send(answer_now);
                 return answered;
             }
             self.count_down();
             let call = self.device.call(command);
             let command = command.to_vec();
-            self.calls.lock().unwrap().push(Sent { command, call, answer, digest: None });
+            self.calls.lock().unwrap().push(SentCommand { command, call, answer, digest: None });
             self.advance_calls();
         }
         answered

@@ -28,7 +28,7 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
 ///
 /// # Errors
 /// Returns the refusal if the bug does not concern it.
-pub(crate) fn instead_of(
+pub(crate) fn decision_instead_of(
     plant: PlantedBug,
     command: &Command,
     refusal: Refusal,
@@ -57,7 +57,7 @@ pub(crate) fn change_output(plant: PlantedBug, state: &State, decision: &mut Dec
 }
 
 /// Changes the state before an entry is applied.
-pub(crate) fn before(plant: PlantedBug, state: &mut State, entry: &Entry) {
+pub(crate) fn change_before_entry(plant: PlantedBug, state: &mut State, entry: &Entry) {
     if let (PlantedBug::OtherTermsAgain, Event::PaymentPrompted { id, .. }) = (plant, &entry.event)
     {
         forget_terms(state, id);
@@ -65,7 +65,7 @@ pub(crate) fn before(plant: PlantedBug, state: &mut State, entry: &Entry) {
 }
 
 /// Changes the state after an entry was applied.
-pub(crate) fn after(plant: PlantedBug, state: &mut State, entry: &Entry) {
+pub(crate) fn change_after_entry(plant: PlantedBug, state: &mut State, entry: &Entry) {
     if let (PlantedBug::UnreadFreed, Event::DeviceWaitEnded { id, .. }) = (plant, &entry.event) {
         bursar_domain::apply(
             state,

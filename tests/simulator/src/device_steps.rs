@@ -115,19 +115,19 @@ pub enum DeviceStep {
 }
 
 /// Inserts device steps between the steps of a plan.
-pub(crate) fn mix(dice: &mut Dice, swarm: Swarm, steps: Vec<Step>) -> Vec<Step> {
+pub(crate) fn mix_in_device_steps(dice: &mut Dice, swarm: Swarm, steps: Vec<Step>) -> Vec<Step> {
     let mut mixed = Vec::new();
     for step in steps {
         let more = if Step::follows_at_once(&mixed) { 0 } else { dice.roll(4) };
         for _one in 0..more {
-            mixed.push(Step::Device(draw(dice, swarm)));
+            mixed.push(Step::Device(draw_device_step(dice, swarm)));
         }
         mixed.push(step);
     }
     mixed
 }
 
-fn draw(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
+fn draw_device_step(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
     let agent = dice.roll(2) as u8;
     let pick = Pick(dice.roll(4_000));
     // Most payments need no operator.
@@ -172,7 +172,7 @@ impl Plan {
         let mut dice = Dice::new(self.seed ^ 0x1ed6e4);
         self.swarm.devices = dice.chance(1, 4) && (!self.swarm.loans || dice.chance(1, 3));
         if self.swarm.devices {
-            self.steps = mix(&mut dice, self.swarm, self.steps);
+            self.steps = mix_in_device_steps(&mut dice, self.swarm, self.steps);
         }
         self
     }
@@ -213,7 +213,7 @@ impl DevicePayments {
     }
 
     /// Keeps the ids that answers returned.
-    pub(crate) fn note(&mut self, answer: &Answer) {
+    pub(crate) fn keep_ids(&mut self, answer: &Answer) {
         let (Answer::Header { id, .. }
         | Answer::AlreadySigned { id }
         | Answer::Pending { id }
@@ -331,8 +331,8 @@ impl World {
             DeviceStep::Switch { on } => device.set_switch(on),
             DeviceStep::Swap { other } => device.swap(other),
             DeviceStep::SwapAt { command } => device.swap_at(command),
-            DeviceStep::CutBefore { command } => device.cut(Some(command), None),
-            DeviceStep::CutAfter { command } => device.cut(None, Some(command)),
+            DeviceStep::CutBefore { command } => device.pull_cable_at(Some(command), None),
+            DeviceStep::CutAfter { command } => device.pull_cable_at(None, Some(command)),
             DeviceStep::CrashAt { point, after } => self.faults.arm(POINTS[point], after),
             DeviceStep::Pass { ms } => return self.pass(ms),
         }
@@ -448,7 +448,7 @@ impl World {
     /// Ends all device trouble, and lets the person refuse the prompt on the screen.
     pub(crate) fn calm_device(&mut self) -> Result<(), WorldFailure> {
         let Some(device) = self.device.clone() else { return Ok(()) };
-        device.calm();
+        device.end_trouble();
         device.press(Decision::Refuse);
         self.settle()
     }

@@ -41,10 +41,10 @@ impl Disk {
     }
 
     /// Copies the disk. Everything written to it counts as flushed in the copy.
-    pub(crate) fn copied(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         match self {
             Self::Memory(store) => Self::Memory(store.deep_copy()),
-            Self::Sectors(sectors) => Self::Sectors(sectors.copied()),
+            Self::Sectors(sectors) => Self::Sectors(sectors.copy()),
         }
     }
 
@@ -89,7 +89,7 @@ impl Disk {
     /// Makes all writes and flushes fail from now on, or only the flushes.
     pub(crate) fn fail(&self, flushes_only: bool) {
         if let Self::Sectors(sectors) = self {
-            let full_for = if flushes_only { FullFor::Flushes } else { FullFor::Writes };
+            let full_for = if flushes_only { FailingOperations::Flushes } else { FailingOperations::Writes };
             sectors.inner.lock().unwrap().full_for = Some(full_for);
         }
     }
@@ -102,7 +102,7 @@ pub(crate) struct Sectors {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FullFor {
+enum FailingOperations {
     Writes,
     Flushes,
 }
@@ -111,7 +111,7 @@ enum FullFor {
 struct Inner {
     /// The journal's short file and its history file.
     files: [File; 2],
-    full_for: Option<FullFor>,
+    full_for: Option<FailingOperations>,
     /// The number of the process that has the disk open. Accesses by older processes fail.
     process: u64,
 }
@@ -172,7 +172,7 @@ impl Sectors {
         ))
     }
 
-    fn copied(&self) -> Self {
+    fn copy(&self) -> Self {
         let inner = self.inner.lock().unwrap().clone();
         let copy = Self { inner: Arc::new(Mutex::new(inner)), ..*self };
         copy.each_file(File::flush);
@@ -201,7 +201,7 @@ impl Backend {
     /// Runs `work` on the file. Fails if the process is dead or the disk is full for this kind of access.
     fn with<T>(
         &self,
-        writes: Option<FullFor>,
+        writes: Option<FailingOperations>,
         work: impl FnOnce(&mut File) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut inner = self.inner.lock().unwrap();
@@ -210,8 +210,8 @@ impl Backend {
         }
         let fails = match writes {
             None => false,
-            Some(FullFor::Writes) => inner.full_for == Some(FullFor::Writes),
-            Some(FullFor::Flushes) => inner.full_for.is_some(),
+            Some(FailingOperations::Writes) => inner.full_for == Some(FailingOperations::Writes),
+            Some(FailingOperations::Flushes) => inner.full_for.is_some(),
         };
         if fails {
             return Err(io::ErrorKind::StorageFull.into());
@@ -244,7 +244,7 @@ impl redb::StorageBackend for Backend {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with(Some(FullFor::Writes), |file| {
+        self.with(Some(FailingOperations::Writes), |file| {
             file.bytes.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
             Ok(())
         })
@@ -252,7 +252,7 @@ impl redb::StorageBackend for Backend {
 
     fn sync_data(&self) -> io::Result<()> {
         self.check_point("disk.before_flush")?;
-        self.with(Some(FullFor::Flushes), |file| {
+        self.with(Some(FailingOperations::Flushes), |file| {
             if self.faults.plant() != Some(PlantedBug::NeverFlushed) {
                 file.flush();
             }
@@ -262,7 +262,7 @@ impl redb::StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with(Some(FullFor::Writes), |file| {
+        self.with(Some(FailingOperations::Writes), |file| {
             let from = usize::try_from(offset).map_err(io::Error::other)?;
             let end = from + data.len();
             if end > file.bytes.len() {

@@ -13,13 +13,13 @@ const HOUR: u64 = 3_600 * SECOND;
 const DOLLAR: u64 = venues::DOLLAR;
 
 /// Draws whether a world lends: a third of all worlds do, and most of them do not trade.
-pub(crate) fn lends(dice: &mut Dice, trades: bool) -> bool {
+pub(crate) fn draws_lending(dice: &mut Dice, trades: bool) -> bool {
     let (times, of) = if trades { (1, 5) } else { (2, 5) };
     dice.chance(times, of)
 }
 
 /// Puts steps of loans between the steps of a plan.
-pub(crate) fn mix(dice: &mut Dice, swarm: Swarm, agents: u64, steps: Vec<Step>) -> Vec<Step> {
+pub(crate) fn mix_in_loan_steps(dice: &mut Dice, swarm: Swarm, agents: u64, steps: Vec<Step>) -> Vec<Step> {
     let mut draw = Draw { dice, swarm, agents };
     let (setup, rest) = steps.split_at(usize::try_from(2 * agents).unwrap_or(0).min(steps.len()));
     let mut mixed = setup.to_vec();
@@ -44,7 +44,7 @@ pub(crate) fn mix(dice: &mut Dice, swarm: Swarm, agents: u64, steps: Vec<Step>) 
 }
 
 /// Draws one loan.
-pub(crate) fn any(dice: &mut Dice, swarm: Swarm, agents: u64) -> PlannedLoan {
+pub(crate) fn any_loan(dice: &mut Dice, swarm: Swarm, agents: u64) -> PlannedLoan {
     Draw { dice, swarm, agents }.loan()
 }
 
@@ -72,7 +72,7 @@ impl Draw<'_> {
         self.dice.one_of(&[0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6])
     }
 
-    fn near(&mut self) -> i64 {
+    fn near_limit(&mut self) -> i64 {
         if self.dice.chance(3, 4) {
             self.dice.between(-2, 2)
         } else {
@@ -84,10 +84,10 @@ impl Draw<'_> {
         let size = match self.dice.roll(14) {
             0..=6 => LoanAmount::Micros(5 * DOLLAR + self.dice.roll(45 * DOLLAR)),
             7 => LoanAmount::Micros(self.dice.one_of(&[1, 100, 1_000_000])),
-            8 | 9 => LoanAmount::Threshold(self.near()),
-            10 => LoanAmount::Largest(self.near()),
-            11 | 12 => LoanAmount::Ceiling(self.near()),
-            _ => LoanAmount::Balance(self.near()),
+            8 | 9 => LoanAmount::Threshold(self.near_limit()),
+            10 => LoanAmount::Largest(self.near_limit()),
+            11 | 12 => LoanAmount::Ceiling(self.near_limit()),
+            _ => LoanAmount::Balance(self.near_limit()),
         };
         self.planned(true, size)
     }
@@ -96,9 +96,9 @@ impl Draw<'_> {
         let size = match self.dice.roll(14) {
             0..=4 => LoanAmount::All,
             5 | 6 => LoanAmount::Shares(self.dice.one_of(&[1, 300, 500, 999, 1_000, 1_001])),
-            7 | 8 => LoanAmount::Position(self.near()),
-            9 | 10 => LoanAmount::Free(self.near()),
-            11 => LoanAmount::Threshold(self.near()),
+            7 | 8 => LoanAmount::Position(self.near_limit()),
+            9 | 10 => LoanAmount::Free(self.near_limit()),
+            11 => LoanAmount::Threshold(self.near_limit()),
             _ => LoanAmount::Micros(1 + self.dice.roll(60 * DOLLAR)),
         };
         let planned = self.planned(false, size);
@@ -106,7 +106,7 @@ impl Draw<'_> {
             return planned;
         }
         // Picks a venue in which the address has a position.
-        PlannedLoan { venue: venues::NAMED + self.dice.index(4), ..planned }
+        PlannedLoan { venue: venues::NAMED_VENUES + self.dice.index(4), ..planned }
     }
 
     fn planned(&mut self, supply: bool, size: LoanAmount) -> PlannedLoan {
@@ -221,7 +221,7 @@ impl Draw<'_> {
             },
             95 => Step::EditLending {
                 which: self.dice.index(2),
-                variant: self.dice.index(lending_policy::COUNT),
+                variant: self.dice.index(lending_policy::VARIANT_COUNT),
             },
             96 => Step::Pass { ms: self.dice.roll(8 * HOUR) },
             _ => Step::Pass { ms: self.dice.roll(90 * SECOND) },
@@ -281,11 +281,11 @@ impl Plan {
     /// Adds loans to a drawn plan, if its seed draws a world that lends.
     pub(crate) fn with_loans(self, agents: u64) -> Self {
         let mut dice = Dice::new(self.seed ^ 0x10a4);
-        if !lends(&mut dice, self.swarm.trades) {
+        if !draws_lending(&mut dice, self.swarm.trades) {
             return self;
         }
         let swarm = Swarm { loans: true, ..self.swarm };
-        let steps = mix(&mut dice, swarm, agents, self.steps);
+        let steps = mix_in_loan_steps(&mut dice, swarm, agents, self.steps);
         Self { swarm, steps, ..self }
     }
 }

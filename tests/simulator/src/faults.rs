@@ -151,7 +151,7 @@ struct Inner {
     wall_s: i64,
     /// The first day whose signed requests the wallet still remembers, under a planted bug.
     forgotten: u32,
-    loans: loan_faults::Memory,
+    loans: loan_faults::PlantMemory,
     /// Observations about device payments from the entries of this batch; `None` in a world without a device.
     of_devices: Option<Vec<DeviceObservation>>,
 }
@@ -212,7 +212,7 @@ impl WorldFaults {
     }
 
     /// Planted bug: forgets signed requests by the wall clock. Returns the first day that the wallet remembers.
-    pub(crate) fn forget(&self) -> u32 {
+    pub(crate) fn forgotten_day(&self) -> u32 {
         let mut inner = self.inner.lock().unwrap();
         let today = inner.wall_s.div_euclid(86_400);
         inner.forgotten = u32::try_from(today - self.signed_days).unwrap_or(0);
@@ -229,7 +229,7 @@ impl WorldFaults {
     }
 
     /// Notes a commit. The next decision begins a new batch.
-    pub(crate) fn committed(&self) {
+    pub(crate) fn note_commit(&self) {
         let mut inner = self.inner.lock().unwrap();
         inner.before = None;
         for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
@@ -288,7 +288,7 @@ impl MutatedRules for WorldFaults {
         loan_faults::change_input(plant, memory, &mut state, &mut command)?;
         device_faults::change_input(plant, &mut state, &mut command);
         let mut decision = match bursar_domain::decide(&state, &command) {
-            Err(refusal) => device_faults::instead_of(plant, &command, refusal)?,
+            Err(refusal) => device_faults::decision_instead_of(plant, &command, refusal)?,
             Ok(decision) => decision,
         };
         trade_faults::change_output(plant, &command, &mut decision);
@@ -317,16 +317,16 @@ impl MutatedRules for WorldFaults {
             _other => None,
         };
         if let Some(plant) = self.plant {
-            device_faults::before(plant, state, entry);
+            device_faults::change_before_entry(plant, state, entry);
         }
         let touched = bursar_domain::apply(state, entry);
         if let Some(plant) = self.plant {
-            device_faults::after(plant, state, entry);
+            device_faults::change_after_entry(plant, state, entry);
             trade_faults::change_state(plant, state, running.as_deref(), &entry.event);
             let memory = &mut self.inner.lock().unwrap().loans;
             loan_faults::change_state(plant, memory, state, running.as_deref(), &entry.event);
         }
-        self.contents.note(state, entry);
+        self.contents.record_entry(state, entry);
         if let Some(noted) = &mut self.inner.lock().unwrap().of_devices {
             noted.extend(device::of_entry(state, entry));
         }

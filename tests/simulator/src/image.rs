@@ -45,7 +45,7 @@ impl Image {
             let name = Path::new("wallets").join(entry.file_name());
             (name, std::fs::read(entry.path()).expect("a file"))
         });
-        Self { files: files.collect(), disk: disk.copied(), observations, ticket, next_index }
+        Self { files: files.collect(), disk: disk.copy(), observations, ticket, next_index }
     }
 
     /// Copies the wallet into a data folder and returns its journal.
@@ -56,6 +56,6 @@ impl Image {
             let file = options.write(true).create_new(true).mode(0o600).open(folder.join(name));
             std::io::Write::write_all(&mut file.expect("a file"), bytes).expect("written");
         }
-        self.disk.copied().carrying(carry_bytes)
+        self.disk.copy().carrying(carry_bytes)
     }
 }

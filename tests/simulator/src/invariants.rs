@@ -20,7 +20,7 @@ pub(crate) struct TradeFacts {
     /// The nonces of swaps that were signed, by chain and address.
     signed: BTreeSet<(u64, String, u64)>,
     /// Whether another transaction took a nonce, or a transaction reverted. Then a revocation may be lost.
-    pub(crate) displaced: bool,
+    pub(crate) was_displaced: bool,
 }
 
 fn broken(what: String) -> Result<(), WorldFailure> {
@@ -76,7 +76,7 @@ impl World {
     pub(crate) fn check_included(&mut self, seen: &Included) -> Result<(), WorldFailure> {
         if !seen.succeeded {
             // While the token is paused, a revocation reverts, and the wallet does not repeat it.
-            self.facts.displaced |= self.swarm.loans;
+            self.facts.was_displaced |= self.swarm.loans;
             return Ok(());
         }
         let chain = self.chains.iter().find(|chain| chain.id() == seen.chain);
@@ -131,7 +131,7 @@ impl World {
 
     /// Checks that no allowance is higher than before the first trade, once no plan runs.
     pub(crate) fn check_allowances(&mut self) -> Result<(), WorldFailure> {
-        if self.facts.displaced || !self.process().core().state().executing.is_empty() {
+        if self.facts.was_displaced || !self.process().core().state().executing.is_empty() {
             return Ok(());
         }
         for chain in &self.chains {

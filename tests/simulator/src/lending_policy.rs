@@ -4,7 +4,7 @@ use bursar_auditor::observations::LendingPolicy;
 use bursar_tests::dice::Dice;
 
 /// Limits of loans, in millionths of a dollar.
-struct Lending {
+struct LendingLimits {
     enabled: bool,
     per_deposit: u64,
     total: u64,
@@ -17,7 +17,7 @@ struct Lending {
 
 const DOLLAR: u64 = 1_000_000;
 
-const PLAIN: Lending = Lending {
+const PLAIN: LendingLimits = LendingLimits {
     enabled: true,
     per_deposit: 60 * DOLLAR,
     total: 140 * DOLLAR,
@@ -27,22 +27,22 @@ const PLAIN: Lending = Lending {
     curated_only: true,
 };
 
-const VARIANTS: [Lending; 12] = [
+const VARIANTS: [LendingLimits; 12] = [
     PLAIN,
     PLAIN,
-    Lending { per_deposit: 100 * DOLLAR, auto_below: 90 * DOLLAR, ..PLAIN },
-    Lending { total: 110 * DOLLAR, auto_below: 80 * DOLLAR, ..PLAIN },
-    Lending { total: 90 * DOLLAR, curated_only: false, ..PLAIN },
-    Lending { per_deposit: 150 * DOLLAR, total: 100 * DOLLAR, auto_below: 200 * DOLLAR, ..PLAIN },
-    Lending { curated_only: false, total: 200 * DOLLAR, ..PLAIN },
-    Lending { auto_below: 0, ..PLAIN },
-    Lending { total: 400 * DOLLAR, share_bps: Some(400), auto_below: 80 * DOLLAR, ..PLAIN },
-    Lending { operations: 3, auto_below: 70 * DOLLAR, ..PLAIN },
-    Lending { total: 60 * DOLLAR, auto_below: 45 * DOLLAR, ..PLAIN },
-    Lending { enabled: false, ..PLAIN },
+    LendingLimits { per_deposit: 100 * DOLLAR, auto_below: 90 * DOLLAR, ..PLAIN },
+    LendingLimits { total: 110 * DOLLAR, auto_below: 80 * DOLLAR, ..PLAIN },
+    LendingLimits { total: 90 * DOLLAR, curated_only: false, ..PLAIN },
+    LendingLimits { per_deposit: 150 * DOLLAR, total: 100 * DOLLAR, auto_below: 200 * DOLLAR, ..PLAIN },
+    LendingLimits { curated_only: false, total: 200 * DOLLAR, ..PLAIN },
+    LendingLimits { auto_below: 0, ..PLAIN },
+    LendingLimits { total: 400 * DOLLAR, share_bps: Some(400), auto_below: 80 * DOLLAR, ..PLAIN },
+    LendingLimits { operations: 3, auto_below: 70 * DOLLAR, ..PLAIN },
+    LendingLimits { total: 60 * DOLLAR, auto_below: 45 * DOLLAR, ..PLAIN },
+    LendingLimits { enabled: false, ..PLAIN },
 ];
 
-pub(crate) const COUNT: usize = VARIANTS.len();
+pub(crate) const VARIANT_COUNT: usize = VARIANTS.len();
 
 fn dollars(micros: u64) -> String {
     format!("{}.{:06}", micros / DOLLAR, micros % DOLLAR)
@@ -51,12 +51,12 @@ fn dollars(micros: u64) -> String {
 /// Draws a variant for each policy.
 pub(crate) fn draw(seed: u64) -> [usize; 4] {
     let mut dice = Dice::new(seed ^ 0x1e4d);
-    std::array::from_fn(|_policy| dice.index(COUNT))
+    std::array::from_fn(|_policy| dice.index(VARIANT_COUNT))
 }
 
 /// Returns a variant in the auditor's type.
 pub(crate) fn auditor_policy(variant: usize) -> LendingPolicy {
-    let one = &VARIANTS[variant % COUNT];
+    let one = &VARIANTS[variant % VARIANT_COUNT];
     LendingPolicy {
         enabled: one.enabled,
         max_deposit: one.per_deposit,
@@ -77,13 +77,13 @@ pub(crate) fn edited_policy(variant: usize) -> LendingPolicy {
 /// Returns the command-line options of a variant that set all limits, whatever they were before.
 pub(crate) fn edit_options(variant: usize) -> String {
     let all =
-        if VARIANTS[variant % COUNT].share_bps.is_none() { " --lending-percent 100" } else { "" };
+        if VARIANTS[variant % VARIANT_COUNT].share_bps.is_none() { " --lending-percent 100" } else { "" };
     format!("{}{all}", options(variant))
 }
 
 /// Returns the command-line options of a variant.
 pub(crate) fn options(variant: usize) -> String {
-    let one = &VARIANTS[variant % COUNT];
+    let one = &VARIANTS[variant % VARIANT_COUNT];
     let share = one.share_bps.map_or_else(String::new, |bps| {
         format!(" --lending-percent {}.{:02}", bps / 100, bps % 100)
     });

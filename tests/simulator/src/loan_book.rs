@@ -11,7 +11,7 @@ pub(crate) const PRICED_SHARES: u128 = 1_000_000_000_000_000_000_000_000;
 
 /// An entry about loans on the tape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LoanSeen {
+pub(crate) enum LoanObservation {
     /// An agent asked to supply or to withdraw.
     Asked { ticket: u64, agent: String, wish: LoanWish },
     /// The answer to the call or poll with this ticket.
@@ -101,7 +101,7 @@ pub(crate) struct LoanOrder {
     /// The time at which the step was recorded, in milliseconds.
     pub(crate) at_ms: i64,
     /// The value that counts against the ceiling, in millionths of a dollar.
-    pub(crate) counted: u64,
+    pub(crate) counted_micros: u64,
     /// The address's other supplies that were allowed, and the value of each that counts against the ceiling.
     pub(crate) others: Vec<(String, u64)>,
     /// The policy in force: this field and the next ones, up to `curated_only`.
@@ -127,7 +127,7 @@ pub(crate) struct LoanBook {
     /// The value of [`PRICED_SHARES`] by chain and block.
     pub(crate) prices: BTreeMap<(u64, u64), Vec<(VenueName, U256)>>,
     /// The hash of each request's transaction that takes effect.
-    pub(crate) mains: BTreeMap<String, String>,
+    pub(crate) main_transactions: BTreeMap<String, String>,
     /// The highest ceiling in force when a supply of the address was ordered, by address.
     pub(crate) ceilings: BTreeMap<Address, u128>,
     /// Whether nodes have lied about positions, or were behind.
@@ -149,6 +149,6 @@ impl LoanBook {
     /// Removes a transaction that a reorganization undid.
     pub(crate) fn forget(&mut self, hash: &str) {
         self.moves.retain(|one| one.hash != hash);
-        self.mains.retain(|_request, known| known != hash);
+        self.main_transactions.retain(|_request, known| known != hash);
     }
 }

@@ -5,7 +5,7 @@ use bursar_chain::ports::Clock;
 use bursar_core::networks::ChainId;
 
 use crate::evm::VenueName;
-use crate::loan_book::{LoanAnswer, LoanMove, LoanOrder, LoanSeen};
+use crate::loan_book::{LoanAnswer, LoanMove, LoanOrder, LoanObservation};
 use crate::tape::Seen;
 use crate::world::{World, WorldFailure};
 
@@ -14,26 +14,26 @@ pub(crate) fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
 }
 
 /// Codes of the limits on lending. A withdrawal never ends with one of them.
-const LIMITS: [&str; 4] =
+const LIMIT_CODES: [&str; 4] =
     ["EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "PER_DEPOSIT_EXCEEDED", "DAILY_OPS_EXCEEDED"];
 
 /// The wei that pay for a withdrawal at any gas price.
-const GAS_MONEY: u128 = 5_000_000_000_000_000;
+const GAS_RESERVE_WEI: u128 = 5_000_000_000_000_000;
 
 impl World {
-    pub(crate) fn note_loan(&mut self, seen: LoanSeen) -> Result<(), WorldFailure> {
-        if !matches!(seen, LoanSeen::Prices { .. }) {
+    pub(crate) fn note_loan(&mut self, seen: LoanObservation) -> Result<(), WorldFailure> {
+        if !matches!(seen, LoanObservation::Prices { .. }) {
             self.tail.push((self.at, Seen::Loan(seen.clone())));
         }
         match seen {
-            LoanSeen::Asked { ticket, wish, .. } => {
+            LoanObservation::Asked { ticket, wish, .. } => {
                 self.loans.wishes.insert(ticket, wish);
                 Ok(())
             }
-            LoanSeen::Answered { ticket, answer } => self.loan_answered(ticket, answer),
-            LoanSeen::Listed { agent, chain, own } => self.check_listed(&agent, chain, &own),
-            LoanSeen::Moved(moved) => self.loan_moved(moved),
-            LoanSeen::Prices { chain, block, worth } => {
+            LoanObservation::Answered { ticket, answer } => self.loan_answered(ticket, answer),
+            LoanObservation::Listed { agent, chain, own } => self.check_listed(&agent, chain, &own),
+            LoanObservation::Moved(moved) => self.loan_moved(moved),
+            LoanObservation::Prices { chain, block, worth } => {
                 self.loans.prices.insert((chain, block), worth);
                 Ok(())
             }
@@ -71,7 +71,7 @@ impl World {
             _open => {}
         }
         if let Some(code) = answer.code()
-            && LIMITS.contains(&code)
+            && LIMIT_CODES.contains(&code)
             && wish.is_some_and(|wish| !wish.supplies)
         {
             return broken("limits", format!("a withdrawal was answered with {code}: {answer:?}"));
@@ -165,14 +165,14 @@ impl World {
             return Ok(());
         }
         self.count_loan(&format!("mined: {what}"));
-        let first = self.loans.mains.entry(order.request.clone()).or_insert(moved.hash.clone());
+        let first = self.loans.main_transactions.entry(order.request.clone()).or_insert(moved.hash.clone());
         if *first != moved.hash {
             let what = format!("two loans of {}: {first} and {}", order.request, moved.hash);
             return broken("once", what);
         }
         let (gives, gets) = (moved.paid, moved.received);
         let fits = if moved.supplies {
-            gives == moved.assets && gets.is_zero() && moved.assets <= U256::from(order.counted)
+            gives == moved.assets && gets.is_zero() && moved.assets <= U256::from(order.counted_micros)
         } else {
             gets == moved.assets && gives.is_zero()
         };
@@ -215,7 +215,7 @@ impl World {
             // A payment by one venue may use up the liquidity of another, so select the next venue after each
             // withdrawal.
             while let Some((at, venue)) =
-                self.payable(agent).into_iter().find(|place| !asked.contains(place))
+                self.payable_venues(agent).into_iter().find(|place| !asked.contains(place))
             {
                 asked.push((at, venue));
                 let known = self.loan_ids.len();
@@ -251,7 +251,7 @@ impl World {
     }
 
     /// Returns the venues that can pay everything that an agent's address has there, if the agent may work and lend.
-    fn payable(&mut self, agent: usize) -> Vec<(usize, VenueName)> {
+    fn payable_venues(&mut self, agent: usize) -> Vec<(usize, VenueName)> {
         let id = self.agents[agent].id.clone();
         let Some(owner) = self.owner_of(agent) else { return Vec::new() };
         let moment = self.clock.now();
@@ -277,14 +277,14 @@ impl World {
                 let (state, time) = (&ledger.state, ledger.time);
                 let mut names = state.lending.names();
                 // The address itself pays for gas.
-                let has_gas = state.native_of(owner) > U256::from(GAS_MONEY);
+                let has_gas = state.native_of(owner) > U256::from(GAS_RESERVE_WEI);
                 names.retain(|venue| {
                     let worth = state.worth(*venue, state.lending.shares_of(*venue, owner), time);
                     has_gas
                         && worth > U256::from(10)
                         // The venue also needs enough for the interest until the withdrawal.
                         && state.free_in(*venue, time) > worth + worth / U256::from(100)
-                        && state.lending.lets_out(*venue)
+                        && state.lending.allows_withdrawals(*venue)
                 });
                 names
             });

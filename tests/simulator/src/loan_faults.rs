@@ -22,7 +22,7 @@ use crate::faults::PlantedBug;
 
 /// The memory of the planted bugs.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct PlantMemory {
     /// The first exposure of each address that was read.
     exposures: BTreeMap<Address, Exposure>,
     /// Transactions that were in a block once.
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
 /// Returns the refusal of a bug that refuses too much.
 pub(crate) fn change_input(
     plant: PlantedBug,
-    memory: &mut Memory,
+    memory: &mut PlantMemory,
     state: &mut State,
     command: &mut Command,
 ) -> Result<(), Refusal> {
@@ -97,7 +97,7 @@ pub(crate) fn change_input(
 /// Changes the state after an event. `before` is the request before the event.
 pub(crate) fn change_state(
     plant: PlantedBug,
-    memory: &mut Memory,
+    memory: &mut PlantMemory,
     state: &mut State,
     before: Option<&Request>,
     event: &Event,
@@ -106,7 +106,7 @@ pub(crate) fn change_state(
         memory.included.insert(*id);
     }
     match plant {
-        PlantedBug::FreesTwice => free_again(state, before, event),
+        PlantedBug::FreesTwice => subtract_returned_again(state, before, event),
         // The bug treats the transactions that the plan has sent like earlier, unrelated ones.
         PlantedBug::SuppliedAgain if memory.starts => {
             for request in Arc::make_mut(&mut state.executing).values_mut() {
@@ -122,7 +122,7 @@ pub(crate) fn change_state(
 }
 
 /// Subtracts the amount of a withdrawal a second time.
-fn free_again(state: &mut State, before: Option<&Request>, event: &Event) {
+fn subtract_returned_again(state: &mut State, before: Option<&Request>, event: &Event) {
     let Event::ExecutionEnded { end, .. } = event else { return };
     let ExecutionEnd::Executed { received: Some(moved), .. } = end else { return };
     let Some((request, loan)) = before.and_then(|one| Some((one, one.loan()?))) else { return };
@@ -134,7 +134,7 @@ fn free_again(state: &mut State, before: Option<&Request>, event: &Event) {
     }
 }
 
-impl Memory {
+impl PlantMemory {
     fn was_included(&self, request: &Request) -> bool {
         let main = request.loan().and(request.execution()).and_then(Execution::main_step);
         main.is_some_and(|step| self.included.contains(&step.submission))

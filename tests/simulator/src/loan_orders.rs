@@ -40,7 +40,7 @@ impl World {
         if !order.is_main || !order.is_first || !order.supplies {
             return Ok(());
         }
-        if order.counted > order.max_deposit {
+        if order.counted_micros > order.max_deposit {
             let what = format!("{order:?} exceeds the largest deposit");
             return broken("deposits", what);
         }
@@ -51,10 +51,10 @@ impl World {
         if !is_now {
             return Ok(());
         }
-        let mined = |request: &String| self.loans.mains.contains_key(request);
+        let mined = |request: &String| self.loans.main_transactions.contains_key(request);
         let others = order.others.iter().filter(|(request, _usd)| !mined(request));
         let others: u64 = others.map(|(_request, usd)| *usd).sum();
-        let after = lent + U256::from(others) + U256::from(order.counted);
+        let after = lent + U256::from(others) + U256::from(order.counted_micros);
         if after > U256::from(ceiling) {
             let what = format!(
                 "{order:?}: {lent} are lent and {others} are to come, so the ceiling {ceiling} is exceeded"
@@ -106,7 +106,7 @@ impl World {
                 let state = &ledger.state_of(ledger.shown_head())?.lending;
                 let mut names = state.names().into_iter();
                 let venue = names.find(|venue| venue.to_string() == order.venue)?;
-                (!state.lets_out(venue)).then_some(venue)
+                (!state.allows_withdrawals(venue)).then_some(venue)
             })
         });
         match closed.flatten() {
@@ -144,7 +144,7 @@ impl World {
             let coin = Contracts::of(ChainId(id)).dollar();
             let read = chain.with_ledger(|ledger| {
                 let (state, time) = (&ledger.state, ledger.time);
-                let lies = ledger.lag > 0 || !ledger.hides.is_empty();
+                let lies = ledger.lag_blocks > 0 || !ledger.hidden_shares.is_empty();
                 let worth = |venue: VenueName| {
                     let worth = state.worth(venue, state.lending.shares_of(venue, owner), time);
                     let principal = self.loans.principal(id, owner, venue);
@@ -190,7 +190,7 @@ fn check_allowance(order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFai
         if is_market { Some(spender) == singleton } else { order.venue == format!("{spender:#x}") };
     let coin = format!("{:#x}", contracts.dollar());
     // When the request is over, its reservation is zero, but a replacement with a higher fee repeats the amount.
-    let is_exact = !order.is_first || amount <= U256::from(order.counted);
+    let is_exact = !order.is_first || amount <= U256::from(order.counted_micros);
     if !is_venue || !is_exact || sent.to.to_lowercase() != coin {
         return broken("approvals", format!("{order:?} does not allow {sent:?}"));
     }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::calls::{mark_wrong, proof};
 use crate::evm::notes::atoms;
 use crate::evm::{Contracts, VenueChange, VenueName, venues};
-use crate::loan_book::{LoanSeen, LoanWish};
+use crate::loan_book::{LoanObservation, LoanWish};
 use crate::plan::{LoanAmount, Pick, PlannedLoan, RepeatVariant, Step};
 use crate::wire;
 use crate::world::{World, WorldFailure};
@@ -35,7 +35,7 @@ pub(crate) struct SentLoan {
 struct Lender {
     policy: LendingPolicy,
     /// The room below the ceiling, in millionths of a dollar.
-    left: u64,
+    ceiling_left: u64,
     /// The address's balance in the smallest unit of the stablecoin, as `worth` and `free` are.
     balance: U256,
     worth: U256,
@@ -44,7 +44,7 @@ struct Lender {
 }
 
 /// Returns a loan of another size, so that no two loans are the same request.
-fn another(planned: PlannedLoan, number: u8) -> PlannedLoan {
+fn resized(planned: PlannedLoan, number: u8) -> PlannedLoan {
     let size = match planned.size {
         LoanAmount::Micros(micros) => LoanAmount::Micros(micros + u64::from(number)),
         LoanAmount::Threshold(by) => LoanAmount::Threshold(by - i64::from(number)),
@@ -69,7 +69,7 @@ impl World {
             Step::LoanCrowd { planned, count } => {
                 self.flow.together = true;
                 for one in 0..count {
-                    self.loan(&another(planned, one))?;
+                    self.loan(&resized(planned, one))?;
                 }
                 self.flow.together = false;
                 self.settle()
@@ -104,7 +104,7 @@ impl World {
             }
             Step::Outsider { chain, venue, change } => {
                 if let Some(id) = self.chains.get(chain).map(|chain| ChainId(chain.id())) {
-                    let named = venues::named(&Contracts::of(id));
+                    let named = venues::named_venues(&Contracts::of(id));
                     self.change_venue(chain, named[venue % named.len()], change);
                 }
                 self.settle()
@@ -119,14 +119,14 @@ impl World {
             }
             Step::BlindLoans { planned, withdrawn, count } => {
                 if withdrawn > 0 {
-                    let (venue, size) = (venues::NAMED, LoanAmount::Shares(withdrawn));
+                    let (venue, size) = (venues::NAMED_VENUES, LoanAmount::Shares(withdrawn));
                     let deadline_s = None;
                     self.loan(&PlannedLoan { venue, supply: false, size, deadline_s, ..planned })?;
                     self.mine(8)?;
                 }
                 self.hide_all_positions(true);
                 for one in 0..count {
-                    self.loan(&another(planned, one))?;
+                    self.loan(&resized(planned, one))?;
                     self.mine(8)?;
                 }
                 self.hide_all_positions(false);
@@ -152,7 +152,7 @@ impl World {
     fn call_loan(&mut self, sent: SentLoan) -> Result<(), WorldFailure> {
         let ticket = self.ticket();
         let agent = self.agents[sent.agent].id.clone();
-        self.tape.write_loan(LoanSeen::Asked { ticket, agent, wish: sent.wish });
+        self.tape.write_loan(LoanObservation::Asked { ticket, agent, wish: sent.wish });
         let call = Call::Loan(Box::new(sent.ask));
         let body = sent.body.to_string().into_bytes();
         self.ask_about_loan((ticket, call), "/position", body)
@@ -176,7 +176,7 @@ impl World {
             let answer = wire::position_answer(&seen, &body);
             tape.show(Observation::Answered { ticket, answer });
             let ticket = if is_request { ticket } else { 0 };
-            tape.write_loan(LoanSeen::Answered { ticket, answer: seen });
+            tape.write_loan(LoanObservation::Answered { ticket, answer: seen });
         });
         if self.flow.together { Ok(()) } else { self.settle() }
     }
@@ -199,7 +199,7 @@ impl World {
             let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             if status == 200 {
                 let own = wire::own_venues(&body);
-                tape.write_loan(LoanSeen::Listed { agent: client.id, chain, own });
+                tape.write_loan(LoanObservation::Listed { agent: client.id, chain, own });
             }
         });
         if self.flow.together { Ok(()) } else { self.settle() }
@@ -298,9 +298,9 @@ impl World {
     ///
     /// Numbers beyond the named venues pick a venue in which the agent's address has a position.
     fn venue_of(&mut self, agent: usize, planned: &PlannedLoan) -> Option<(usize, VenueName)> {
-        let Some(which) = planned.venue.checked_sub(venues::NAMED) else {
+        let Some(which) = planned.venue.checked_sub(venues::NAMED_VENUES) else {
             let chain = self.chains.get(planned.chain)?.id();
-            let named = venues::named(&Contracts::of(ChainId(chain)));
+            let named = venues::named_venues(&Contracts::of(ChainId(chain)));
             return Some((planned.chain, *named.get(planned.venue)?));
         };
         let owner = self.owner_of(agent)?;
@@ -341,7 +341,7 @@ impl World {
             LoanAmount::Micros(micros) => U256::from(micros),
             LoanAmount::Threshold(by) => off(lender.policy.auto_below.0, by),
             LoanAmount::Largest(by) => off(lender.policy.max_deposit.0, by),
-            LoanAmount::Ceiling(by) => off(lender.left.min(lender.policy.max_deposit.0), by),
+            LoanAmount::Ceiling(by) => off(lender.ceiling_left.min(lender.policy.max_deposit.0), by),
             LoanAmount::Balance(by) => near(lender.balance, by),
             LoanAmount::Position(by) => near(lender.worth, by),
             LoanAmount::Free(by) => near(lender.free, by),
@@ -386,7 +386,7 @@ impl World {
             let shares = state.lending.shares_of(venue, owner);
             Lender {
                 policy,
-                left,
+                ceiling_left: left,
                 balance: state.balance(coin, owner),
                 worth: state.worth(venue, shares, time),
                 free: state.withdrawable(venue, owner, time),
@@ -476,7 +476,7 @@ impl World {
         let Some(chain) = self.chains.get(chain) else { return };
         let contracts = Contracts::of(ChainId(chain.id()));
         chain.with_ledger(|ledger| {
-            ledger.outside(|state, time| state.change_venue(&contracts, venue, change, time));
+            ledger.change_from_outside(|state, time| state.change_venue(&contracts, venue, change, time));
         });
     }
 
@@ -484,7 +484,7 @@ impl World {
         let Some(chain) = self.chains.get(chain) else { return };
         let coin = Contracts::of(ChainId(chain.id())).dollar();
         chain.with_ledger(|ledger| {
-            ledger.outside(|state, _time| {
+            ledger.change_from_outside(|state, _time| {
                 if let Some(coin) = state.tokens.get_mut(&coin) {
                     coin.paused = paused;
                 }
@@ -502,12 +502,12 @@ impl World {
         self.loans.nodes_lied |= hidden;
         let Some(chain) = self.chains.get(chain) else { return };
         chain.with_ledger(|ledger| {
-            ledger.hides.clear();
+            ledger.hidden_shares.clear();
             for venue in ledger.state.lending.names() {
                 for owner in crate::signer::addresses() {
                     let shares = ledger.state.lending.shares_of(venue, *owner);
                     if hidden && !shares.is_zero() {
-                        ledger.hides.insert((venue, *owner), shares);
+                        ledger.hidden_shares.insert((venue, *owner), shares);
                     }
                 }
             }
@@ -519,7 +519,7 @@ impl World {
         for chain in 0..self.chains.len() {
             self.pause_coin(chain, false);
             if let Some(chain) = self.chains.get(chain) {
-                chain.with_ledger(|ledger| ledger.hides.clear());
+                chain.with_ledger(|ledger| ledger.hidden_shares.clear());
             }
         }
     }

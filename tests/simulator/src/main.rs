@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use bursar_simulator::{Failure, Plan, PlantedBug, run, run_all, run_with_tail, shrink};
 
 /// Number of seeds within which a planted bug must be found.
-const MAX_SEEDS: u64 = 2_000;
+const SEEDS_MAX: u64 = 2_000;
 
 /// Number of seeds between two reports of a long exploration.
-const BATCH: u64 = 5_000;
+const SEEDS_PER_REPORT: u64 = 5_000;
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -129,7 +129,7 @@ fn explore(arguments: &Arguments, time: Duration) -> bool {
     let mut from = if arguments.from == 0 { random } else { arguments.from };
     let mut passed = true;
     while began.elapsed() < time {
-        let (plant, to) = (arguments.plant, from + BATCH);
+        let (plant, to) = (arguments.plant, from + SEEDS_PER_REPORT);
         passed &= run_seeds(&Arguments { from, to, plant, ..Arguments::default() });
         from = to;
     }
@@ -181,7 +181,7 @@ fn print_failure(plan: &Plan, plant: Option<PlantedBug>, failure: &Failure) {
 fn find_planted_bugs() -> bool {
     let mut passed = true;
     for plant in PlantedBug::ALL {
-        let found = (0..MAX_SEEDS).find_map(|seed| {
+        let found = (0..SEEDS_MAX).find_map(|seed| {
             let plan = Plan::of(seed);
             run(&plan, Some(*plant)).err().map(|failure| (seed, failure))
         });
@@ -196,7 +196,7 @@ fn find_planted_bugs() -> bool {
             None => {
                 passed = false;
                 println!(
-                    "{:<20} not found in {MAX_SEEDS} seeds: {}",
+                    "{:<20} not found in {SEEDS_MAX} seeds: {}",
                     plant.name(),
                     plant.description()
                 );

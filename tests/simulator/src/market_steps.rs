@@ -21,7 +21,7 @@ impl World {
                     chain.with_ledger(|ledger| {
                         let count = ledger.state.pool_count().max(1);
                         ledger.state.move_pool(pool % count, permille);
-                        ledger.seal();
+                        ledger.make_final();
                     });
                 });
             }
@@ -48,7 +48,7 @@ impl World {
                 for chain in &self.chains {
                     chain.with_ledger(|ledger| {
                         ledger.state.rebase();
-                        ledger.seal();
+                        ledger.make_final();
                     });
                 }
             }
@@ -77,7 +77,7 @@ impl World {
             let contracts = Contracts::of(ChainId(chain.id()));
             chain.with_ledger(|ledger| {
                 ledger.state.move_named(&contracts, pool, flip, permille);
-                ledger.seal();
+                ledger.make_final();
             });
         });
     }
@@ -91,7 +91,7 @@ impl World {
             let contracts = Contracts::of(ChainId(chain.id()));
             chain.with_ledger(|ledger| {
                 ledger.state.move_native(contracts.weth(), moved);
-                ledger.seal();
+                ledger.make_final();
             });
         }
         self.update_feeds();

@@ -167,7 +167,7 @@ impl Plan {
                 Step::PatientTrade { planned, slow }
             }
             0..=5 if swarm.loans => {
-                Step::PatientLoan { planned: draw_loans::any(dice, swarm, agents), slow }
+                Step::PatientLoan { planned: draw_loans::any_loan(dice, swarm, agents), slow }
             }
             3..=5 if swarm.trades => {
                 let native = dice.chance(1, 2);

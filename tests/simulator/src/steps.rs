@@ -49,7 +49,7 @@ impl World {
         match step {
             Step::Ask(planned) => self.ask(&planned),
             Step::Repeat { pick, variant } => self.repeat(pick, variant),
-            Step::Copies { planned, count } => self.copies(&planned, count),
+            Step::Copies { planned, count } => self.ask_copies(&planned, count),
             Step::Crowd { planned, count } => self.crowd(&planned, count),
             Step::Poll { pick } => match pick.of(self.ids.len()) {
                 Some(at) => self.poll(&self.ids[at].clone()),

@@ -70,7 +70,7 @@ impl WorldStore {
                     signer: format!("{:#x}", record.from),
                     digest: format!("{digest:#x}"),
                     request: Some(record.id.to_string()),
-                    content: SignedContent::Unseen,
+                    content: SignedContent::Undecodable,
                 }));
             }
         }
@@ -101,7 +101,7 @@ impl WorldStore {
                 self.disk.commit(Batch { index, ..batch })
             }
             Some(PlantedBug::ForgottenByTheClock) if batch.snapshot.is_some() => {
-                let forget_before = Some(self.faults.forget());
+                let forget_before = Some(self.faults.forgotten_day());
                 self.disk.commit(Batch { forget_before, ..batch })
             }
             _other => self.disk.commit(batch),
@@ -194,7 +194,7 @@ impl Store for WorldStore {
             }
             DiskHealth::Failed => return Err(full()),
         }
-        self.faults.committed();
+        self.faults.note_commit();
         self.faults.hit("journal.after_commit").map_err(io)
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use bursar_auditor::observations::Observation;
 
-use crate::loan_book::LoanSeen;
+use crate::loan_book::LoanObservation;
 
 /// The panic payload of a fault point, which means that the process is dead.
 ///
@@ -18,7 +18,7 @@ pub(crate) enum Seen {
     Public(Observation),
     /// An observation that only the auditor judges.
     Audited(Observation),
-    Loan(LoanSeen),
+    Loan(LoanObservation),
 }
 
 impl std::fmt::Debug for Seen {
@@ -53,7 +53,7 @@ impl Tape {
     }
 
     /// Appends an entry about a loan, unless the process is dead.
-    pub(crate) fn write_loan(&self, seen: LoanSeen) {
+    pub(crate) fn write_loan(&self, seen: LoanObservation) {
         self.push(Seen::Loan(seen));
     }
 

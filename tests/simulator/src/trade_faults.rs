@@ -212,7 +212,7 @@ fn forge_swap(
     deadline: &dyn Fn(U256) -> U256,
 ) {
     if order.purpose == StepPurpose::Swap {
-        let forged = forge::Forged { least, deadline };
+        let forged = forge::ForgedTerms { least, deadline };
         order.call.data =
             forge::swap(&Contracts::of(chain), order.call.to, &order.call.data, &forged);
     }

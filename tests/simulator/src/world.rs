@@ -66,7 +66,7 @@ fn open_markets(chains: &[Arc<WorldChain>], plan: &Plan, start: Utc, plant: Opti
             evm::leave_allowances(&mut state, id, signer::addresses(), &mut dice);
         }
         if plan.swarm.loans {
-            evm::venues::open(&mut state, &evm::Contracts::of(id), time);
+            evm::venues::open_venues(&mut state, &evm::Contracts::of(id), time);
         }
         state.price_by_dust = plant == Some(PlantedBug::ImpactByDust);
         chain.open_market(state, time);
@@ -326,7 +326,7 @@ impl World {
                 }
                 Seen::Audited(seen) => {
                     if let Observation::Device(DeviceObservation::Answered { answer, .. }) = &seen {
-                        self.device_payments.note(answer);
+                        self.device_payments.keep_ids(answer);
                     }
                     self.keep(Seen::Audited(seen.clone()));
                     seen
@@ -407,7 +407,7 @@ impl World {
                 }
             }
             Observation::Signed(signed) => {
-                let trade = signed.content != SignedContent::Unseen;
+                let trade = signed.content != SignedContent::Undecodable;
                 let (known, unreturned) = if trade {
                     (&self.trade_ids, &mut self.unreturned_trades)
                 } else {
@@ -445,7 +445,7 @@ impl World {
                 Ok(())
             }
             Observation::NonceTaken { .. } => {
-                self.facts.displaced = true;
+                self.facts.was_displaced = true;
                 Ok(())
             }
             _other => Ok(()),
@@ -483,7 +483,7 @@ impl World {
             return Ok(());
         }
         let faults = self.faults.for_replay();
-        let again = self.disk.copied().open(&faults);
+        let again = self.disk.copy().open(&faults);
         let again = again.map_err(|error| ("opens".to_owned(), error.to_string()))?;
         let edition = self.bounds.edition();
         let again = bursar_engine::core::Core::open(

@@ -5,7 +5,7 @@ use alloy_sol_types::SolValue;
 use bursar_core::networks::{AdapterKind, VaultKind};
 
 use super::abi;
-use super::machine::{Machine, Message, Reverted, arguments, is, word};
+use super::machine::{Machine, Message, Reverted, arguments, is_call, word};
 use super::vaults::{Adapter, Kind, LendsTo};
 
 /// Returns the id of the cap on the amount that an adapter lends with this data.
@@ -64,12 +64,12 @@ impl Machine<'_> {
             || venues.adapters.contains_key(&to)
             || contracts.vault_factories.iter().any(|one| one.address == to)
             || contracts.adapter_factories.iter().any(|one| one.address == to);
-        let moves = is::<abi::Blue::supplyCall>(data)
-            || is::<abi::Blue::withdrawCall>(data)
-            || is::<abi::Vault::depositCall>(data)
-            || is::<abi::Vault::mintCall>(data)
-            || is::<abi::Vault::withdrawCall>(data)
-            || is::<abi::Vault::redeemCall>(data);
+        let moves = is_call::<abi::Blue::supplyCall>(data)
+            || is_call::<abi::Blue::withdrawCall>(data)
+            || is_call::<abi::Vault::depositCall>(data)
+            || is_call::<abi::Vault::mintCall>(data)
+            || is_call::<abi::Vault::withdrawCall>(data)
+            || is_call::<abi::Vault::redeemCall>(data);
         known && !moves
     }
 
@@ -109,22 +109,22 @@ impl Machine<'_> {
 
     fn adapter(&self, address: Address, adapter: &Adapter, data: &[u8]) -> Result<Bytes, Reverted> {
         let ids = match &adapter.lends_to {
-            LendsTo::Vault(inner) if is::<abi::Adapter::morphoVaultV1Call>(data) => {
+            LendsTo::Vault(inner) if is_call::<abi::Adapter::morphoVaultV1Call>(data) => {
                 return Ok(Bytes::from(inner.into_word()));
             }
             LendsTo::Vault(_) => return Err(Bytes::new()),
             LendsTo::Markets(ids) => ids,
         };
-        if is::<abi::Adapter::marketIdsLengthCall>(data) {
+        if is_call::<abi::Adapter::marketIdsLengthCall>(data) {
             return Ok(word(U256::from(ids.len())));
         }
-        if is::<abi::Adapter::marketIdsCall>(data) {
+        if is_call::<abi::Adapter::marketIdsCall>(data) {
             let index = arguments::<abi::Adapter::marketIdsCall>(data)?.index;
             let index = usize::try_from(index).map_err(|_large| Bytes::new())?;
             let id = ids.get(index).map(|id| Bytes::copy_from_slice(id.as_slice()));
             return id.ok_or_else(Bytes::new);
         }
-        if is::<abi::Adapter::expectedSupplyAssetsCall>(data) {
+        if is_call::<abi::Adapter::expectedSupplyAssetsCall>(data) {
             let id = arguments::<abi::Adapter::expectedSupplyAssetsCall>(data)?.id;
             let market = self.state.lending.markets.get(&id);
             let assets = market.map(|market| market.assets_of(address, self.env.time));

@@ -6,8 +6,8 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256, uint};
 use alloy_sol_types::{Panic, SolCall, SolError, SolValue};
 
 use super::abi;
-use super::machine::{Machine, Message, Reverted, arguments, is, reason, word};
-use super::math::scaled;
+use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_reason, word};
+use super::math::mul_div;
 
 /// One with 18 decimals.
 pub(super) const WAD: U256 = uint!(1_000_000_000_000_000_000_U256);
@@ -31,7 +31,7 @@ pub(crate) struct Totals {
     pub(super) borrow_assets: U256,
     pub(super) borrow_shares: U256,
     /// Unix seconds.
-    pub(super) updated: u64,
+    pub(super) updated_s: u64,
     /// The part of the interest that the market keeps, with 18 decimals.
     pub(super) fee: U256,
     /// The interest that borrowers pay in a second, with 18 decimals.
@@ -49,11 +49,11 @@ pub(super) fn underflow() -> Reverted {
 
 impl Totals {
     /// Returns the totals with the interest up to `time`.
-    pub(super) fn at(self, time: u64) -> Self {
-        let Some(elapsed) = time.checked_sub(self.updated).filter(|elapsed| *elapsed > 0) else {
+    pub(super) fn accrued_at(self, time: u64) -> Self {
+        let Some(elapsed) = time.checked_sub(self.updated_s).filter(|elapsed| *elapsed > 0) else {
             return self;
         };
-        let mut after = Self { updated: time, ..self };
+        let mut after = Self { updated_s: time, ..self };
         let first = self.rate * U256::from(elapsed);
         let second = first * first / (uint!(2_U256) * WAD);
         let third = second * first / (uint!(3_U256) * WAD);
@@ -64,19 +64,19 @@ impl Totals {
         if !fee.is_zero() {
             let others = after.supply_assets - fee;
             after.supply_shares +=
-                scaled(fee, self.supply_shares + VIRTUAL_SHARES, others + U256::ONE, false);
+                mul_div(fee, self.supply_shares + VIRTUAL_SHARES, others + U256::ONE, false);
         }
         after
     }
 
     pub(super) fn to_assets(self, shares: U256, up: bool) -> U256 {
         let (assets, all) = (self.supply_assets + U256::ONE, self.supply_shares + VIRTUAL_SHARES);
-        scaled(shares, assets, all, up)
+        mul_div(shares, assets, all, up)
     }
 
     pub(super) fn to_shares(self, assets: U256, up: bool) -> U256 {
         let (all, total) = (self.supply_shares + VIRTUAL_SHARES, self.supply_assets + U256::ONE);
-        scaled(assets, all, total, up)
+        mul_div(assets, all, total, up)
     }
 
     /// Returns the assets that are lent to the market and not borrowed.
@@ -92,12 +92,12 @@ impl Market {
 
     /// Returns the value of an account's shares at a time.
     pub(super) fn assets_of(&self, who: Address, time: u64) -> U256 {
-        self.totals.at(time).to_assets(self.shares_of(who), false)
+        self.totals.accrued_at(time).to_assets(self.shares_of(who), false)
     }
 
     /// Returns the assets that an account can withdraw at a time.
     pub(super) fn withdrawable(&self, who: Address, time: u64) -> U256 {
-        self.assets_of(who, time).min(self.totals.at(time).liquidity())
+        self.assets_of(who, time).min(self.totals.accrued_at(time).liquidity())
     }
 }
 
@@ -118,13 +118,13 @@ impl Machine<'_> {
     pub(super) fn blue(&mut self, message: &Message) -> Result<Bytes, Reverted> {
         let (data, time) = (&message.data[..], self.env.time);
         let markets = &self.state.lending.markets;
-        if is::<abi::Blue::idToMarketParamsCall>(data) {
+        if is_call::<abi::Blue::idToMarketParamsCall>(data) {
             let id = arguments::<abi::Blue::idToMarketParamsCall>(data)?.id;
             let none = || vec![0; 5 * 32];
             let answer = markets.get(&id).map_or_else(none, |one| one.params.abi_encode());
             return Ok(answer.into());
         }
-        if is::<abi::Blue::marketCall>(data) {
+        if is_call::<abi::Blue::marketCall>(data) {
             let id = arguments::<abi::Blue::marketCall>(data)?.id;
             let Some(market) = markets.get(&id) else { return Ok(vec![0; 6 * 32].into()) };
             let one = &market.totals;
@@ -133,32 +133,32 @@ impl Machine<'_> {
                 one.supply_shares,
                 one.borrow_assets,
                 one.borrow_shares,
-                U256::from(one.updated),
+                U256::from(one.updated_s),
                 one.fee,
             ];
             return Ok(words.map(|word| word.to_be_bytes::<32>()).concat().into());
         }
-        if is::<abi::Blue::positionCall>(data) {
+        if is_call::<abi::Blue::positionCall>(data) {
             let abi::Blue::positionCall { id, user } = arguments(data)?;
             let shares = markets.get(&id).map_or(U256::ZERO, |market| market.shares_of(user));
             let shown = self.state.lending.shown_shares(super::VenueName::Market(id), user, shares);
             return Ok([word(shown), vec![0; 64].into()].concat().into());
         }
-        if is::<abi::Blue::accrueInterestCall>(data) {
+        if is_call::<abi::Blue::accrueInterestCall>(data) {
             let id = market_id(&arguments::<abi::Blue::accrueInterestCall>(data)?.params);
             let market = self.state.lending.markets.get_mut(&id);
-            let market = market.ok_or_else(|| reason("market not created"))?;
-            market.totals = market.totals.at(time);
+            let market = market.ok_or_else(|| revert_reason("market not created"))?;
+            market.totals = market.totals.accrued_at(time);
             return Ok(Bytes::new());
         }
-        if is::<abi::Blue::supplyCall>(data) {
+        if is_call::<abi::Blue::supplyCall>(data) {
             let abi::Blue::supplyCall { params, assets, shares, onBehalf, data: _ } =
                 arguments(data)?;
             let amount = Amount { assets, shares };
             let moved = self.blue_supply(message.from, &params, amount, onBehalf)?;
             return Ok(abi::Blue::supplyCall::abi_encode_returns(&moved.into()).into());
         }
-        if is::<abi::Blue::withdrawCall>(data) {
+        if is_call::<abi::Blue::withdrawCall>(data) {
             let abi::Blue::withdrawCall { params, assets, shares, onBehalf, receiver } =
                 arguments(data)?;
             let amount = Amount { assets, shares };
@@ -170,13 +170,13 @@ impl Machine<'_> {
     }
 
     /// Accrues the interest of a market, and returns its totals.
-    fn current(&mut self, params: &abi::MarketParams, amount: Amount) -> Result<Totals, Reverted> {
+    fn accrued_totals(&mut self, params: &abi::MarketParams, amount: Amount) -> Result<Totals, Reverted> {
         let market = self.state.lending.markets.get_mut(&market_id(params));
-        let market = market.ok_or_else(|| reason("market not created"))?;
+        let market = market.ok_or_else(|| revert_reason("market not created"))?;
         if amount.assets.is_zero() == amount.shares.is_zero() {
-            return Err(reason("inconsistent input"));
+            return Err(revert_reason("inconsistent input"));
         }
-        market.totals = market.totals.at(self.env.time);
+        market.totals = market.totals.accrued_at(self.env.time);
         Ok(market.totals)
     }
 
@@ -189,9 +189,9 @@ impl Machine<'_> {
         on_behalf: Address,
     ) -> Result<(U256, U256), Reverted> {
         self.gas += GAS;
-        let (id, totals) = (market_id(params), self.current(params, amount)?);
+        let (id, totals) = (market_id(params), self.accrued_totals(params, amount)?);
         if on_behalf.is_zero() {
-            return Err(reason("zero address"));
+            return Err(revert_reason("zero address"));
         }
         let (assets, shares) = if amount.shares.is_zero() {
             (amount.assets, totals.to_shares(amount.assets, false))
@@ -209,7 +209,7 @@ impl Machine<'_> {
             &abi::Blue::Supply { id, caller, onBehalf: on_behalf, assets, shares },
         );
         let paid = self.transfer_from(params.loanToken, singleton, caller, singleton, assets);
-        paid.map_err(|_why| reason("transferFrom reverted"))?;
+        paid.map_err(|_why| revert_reason("transferFrom reverted"))?;
         Ok((assets, shares))
     }
 
@@ -222,12 +222,12 @@ impl Machine<'_> {
         (on_behalf, receiver): (Address, Address),
     ) -> Result<(U256, U256), Reverted> {
         self.gas += GAS;
-        let (id, totals) = (market_id(params), self.current(params, amount)?);
+        let (id, totals) = (market_id(params), self.accrued_totals(params, amount)?);
         if receiver.is_zero() {
-            return Err(reason("zero address"));
+            return Err(revert_reason("zero address"));
         }
         if caller != on_behalf {
-            return Err(reason("unauthorized"));
+            return Err(revert_reason("unauthorized"));
         }
         let (assets, shares) = if amount.shares.is_zero() {
             (amount.assets, totals.to_shares(amount.assets, true))
@@ -242,7 +242,7 @@ impl Machine<'_> {
             totals.supply_assets =
                 totals.supply_assets.checked_sub(assets).ok_or_else(underflow)?;
             if totals.borrow_assets > totals.supply_assets {
-                return Err(reason("insufficient liquidity"));
+                return Err(revert_reason("insufficient liquidity"));
             }
         }
         let singleton = self.singleton();
@@ -250,7 +250,7 @@ impl Machine<'_> {
             abi::Blue::Withdraw { id, caller, onBehalf: on_behalf, receiver, assets, shares };
         self.emit(singleton, &event);
         let paid = self.transfer(params.loanToken, singleton, receiver, assets);
-        paid.map_err(|_why| reason("transfer reverted"))?;
+        paid.map_err(|_why| revert_reason("transfer reverted"))?;
         Ok((assets, shares))
     }
 }
@@ -267,7 +267,7 @@ mod tests {
             supply_shares: uint!(1_000_000_000_000_000_000_U256),
             borrow_assets: uint!(600_000_000_000_U256),
             borrow_shares: uint!(600_000_000_000_000_000_U256),
-            updated: 1_000,
+            updated_s: 1_000,
             fee: U256::ZERO,
             rate: WAD / U256::from(10 * YEAR),
         }
@@ -275,12 +275,12 @@ mod tests {
 
     #[test]
     fn interest_compounds_to_the_third_order() {
-        let after = totals().at(1_000 + YEAR);
+        let after = totals().accrued_at(1_000 + YEAR);
         // e^0.1 - 1 is 0.10517, and its first three terms are 0.105166...
         let interest = after.borrow_assets - totals().borrow_assets;
         assert!(interest > uint!(63_099_000_000_U256) && interest < uint!(63_101_000_000_U256));
         assert_eq!(after.supply_assets - totals().supply_assets, interest);
-        assert_eq!(totals().at(1_000), totals());
+        assert_eq!(totals().accrued_at(1_000), totals());
     }
 
     #[test]

@@ -5,16 +5,16 @@ use alloy_sol_types::{SolCall, SolValue};
 
 use super::abi;
 use super::contracts::Contracts;
-use super::machine::is;
+use super::machine::is_call;
 
 /// Functions that replace the minimum and the deadline of a swap.
-pub(crate) struct Forged<'a> {
+pub(crate) struct ForgedTerms<'a> {
     pub(crate) least: &'a dyn Fn(U256) -> U256,
     pub(crate) deadline: &'a dyn Fn(U256) -> U256,
 }
 
 /// Returns the call data with another minimum and deadline; unchanged if this is not a swap through a pool.
-pub(crate) fn swap(contracts: &Contracts, to: Address, data: &Bytes, forged: &Forged<'_>) -> Bytes {
+pub(crate) fn swap(contracts: &Contracts, to: Address, data: &Bytes, forged: &ForgedTerms<'_>) -> Bytes {
     let changed = if to == contracts.exchange.v3.router {
         swap3(data, forged)
     } else if to == contracts.exchange.v4.router {
@@ -25,21 +25,21 @@ pub(crate) fn swap(contracts: &Contracts, to: Address, data: &Bytes, forged: &Fo
     changed.unwrap_or_else(|| data.clone())
 }
 
-fn swap3(data: &Bytes, forged: &Forged<'_>) -> Option<Bytes> {
+fn swap3(data: &Bytes, forged: &ForgedTerms<'_>) -> Option<Bytes> {
     let mut call = abi::Router3::multicallCall::abi_decode_validate(data).ok()?;
     call.deadline = (forged.deadline)(call.deadline);
     for one in &mut call.data {
-        if is::<abi::Router3::exactInputSingleCall>(one) {
+        if is_call::<abi::Router3::exactInputSingleCall>(one) {
             let mut inner = abi::Router3::exactInputSingleCall::abi_decode_validate(one).ok()?;
             let params = &mut inner.params;
             params.amountOutMinimum = (forged.least)(params.amountOutMinimum);
             *one = inner.abi_encode().into();
-        } else if is::<abi::Router3::exactInputCall>(one) {
+        } else if is_call::<abi::Router3::exactInputCall>(one) {
             let mut inner = abi::Router3::exactInputCall::abi_decode_validate(one).ok()?;
             let params = &mut inner.params;
             params.amountOutMinimum = (forged.least)(params.amountOutMinimum);
             *one = inner.abi_encode().into();
-        } else if is::<abi::Router3::unwrapWETH9Call>(one) {
+        } else if is_call::<abi::Router3::unwrapWETH9Call>(one) {
             let mut inner = abi::Router3::unwrapWETH9Call::abi_decode_validate(one).ok()?;
             inner.amountMinimum = (forged.least)(inner.amountMinimum);
             *one = inner.abi_encode().into();
@@ -48,7 +48,7 @@ fn swap3(data: &Bytes, forged: &Forged<'_>) -> Option<Bytes> {
     Some(call.abi_encode().into())
 }
 
-fn swap4(data: &Bytes, forged: &Forged<'_>) -> Option<Bytes> {
+fn swap4(data: &Bytes, forged: &ForgedTerms<'_>) -> Option<Bytes> {
     let mut call = abi::Universal::executeCall::abi_decode_validate(data).ok()?;
     call.deadline = (forged.deadline)(call.deadline);
     let at = call.commands.iter().position(|command| *command == 0x10)?;

@@ -64,7 +64,7 @@ struct Block {
 
 /// The state of a chain after an earlier block.
 #[derive(Debug, Clone)]
-struct Past {
+struct PastState {
     number: u64,
     time: u64,
     state: State,
@@ -88,15 +88,15 @@ pub(crate) struct Ledger {
     /// Planted bug: the accounts for which nodes report allowances that do not exist.
     pub(crate) pretends_allowances: Vec<Address>,
     /// Planted bug: whether nodes report that the exit gates of vaults are open.
-    pub(crate) pretends_open: bool,
+    pub(crate) pretends_open_gates: bool,
     /// The number of reorganizations. Each one changes the hashes of blocks.
     fork: u64,
     /// Earlier states, oldest first, on a chain with venues.
-    past: Vec<Past>,
+    past: Vec<PastState>,
     /// The number of blocks by which the nodes are behind.
-    pub(crate) lag: u64,
+    pub(crate) lag_blocks: u64,
     /// The shares that nodes leave out of their answers.
-    pub(crate) hides: BTreeMap<(VenueName, Address), U256>,
+    pub(crate) hidden_shares: BTreeMap<(VenueName, Address), U256>,
 }
 
 impl Ledger {
@@ -112,11 +112,11 @@ impl Ledger {
             blocks: Vec::new(),
             nonces: Vec::new(),
             pretends_allowances: Vec::new(),
-            pretends_open: false,
+            pretends_open_gates: false,
             fork: 0,
             past: Vec::new(),
-            lag: 0,
-            hides: BTreeMap::new(),
+            lag_blocks: 0,
+            hidden_shares: BTreeMap::new(),
         }
     }
 
@@ -145,7 +145,7 @@ impl Ledger {
     /// Returns the newest block that the nodes report.
     pub(crate) fn shown_head(&self) -> u64 {
         let oldest = self.past.first().map_or(self.head, |past| past.number);
-        self.head.saturating_sub(self.lag).max(oldest.min(self.head))
+        self.head.saturating_sub(self.lag_blocks).max(oldest.min(self.head))
     }
 
     /// Returns the time of a block, in Unix seconds.
@@ -186,8 +186,8 @@ impl Ledger {
     }
 
     fn reported(&self, mut state: State) -> State {
-        state.lending.hidden.clone_from(&self.hides);
-        if self.pretends_open {
+        state.lending.hidden.clone_from(&self.hidden_shares);
+        if self.pretends_open_gates {
             state.lending.open_exits();
         }
         let exchange = self.contracts.exchange;
@@ -259,7 +259,7 @@ impl Ledger {
 
     /// Mines one block at `time` with all transactions that may enter it, and then `empty` empty blocks until `newest`.
     pub(crate) fn mine(&mut self, time: u64, empty: u64, newest: u64) -> Vec<Included> {
-        self.keep_past();
+        self.store_past_state();
         self.head += 1;
         self.time = time;
         let before = self.state.clone();
@@ -282,10 +282,10 @@ impl Ledger {
     }
 
     /// Keeps the state after the newest block, on a chain with venues.
-    fn keep_past(&mut self) {
+    fn store_past_state(&mut self) {
         if !self.state.lending.is_empty() {
             let (number, time, state) = (self.head, self.time, self.state.clone());
-            self.past.push(Past { number, time, state });
+            self.past.push(PastState { number, time, state });
             let surplus = self.past.len().saturating_sub(STATES_KEPT);
             self.past.drain(..surplus);
         }
@@ -381,17 +381,17 @@ impl Ledger {
     }
 
     /// Changes the state in a separate block, as transactions of other accounts do.
-    pub(crate) fn outside(&mut self, change: impl FnOnce(&mut State, u64)) {
+    pub(crate) fn change_from_outside(&mut self, change: impl FnOnce(&mut State, u64)) {
         if !self.state.lending.is_empty() {
-            self.keep_past();
+            self.store_past_state();
             self.head += 1;
         }
         change(&mut self.state, self.time);
-        self.seal();
+        self.make_final();
     }
 
     /// Makes all blocks so far final, because the world changed the state without a transaction.
-    pub(crate) fn seal(&mut self) {
+    pub(crate) fn make_final(&mut self) {
         self.blocks.clear();
     }
 
@@ -401,7 +401,7 @@ impl Ledger {
         self.mempool.retain(|tx| tx.from != who || tx.nonce != nonce);
         self.state.nonces.insert(who, nonce + 1);
         self.nonces.push((self.head, who, nonce + 1));
-        self.seal();
+        self.make_final();
         nonce
     }
 }

@@ -17,8 +17,8 @@ use super::blue::VIRTUAL_SHARES as MARKET_SHARES;
 use super::contracts::Contracts;
 use super::ledger::Ledger;
 use super::loan_terms::{LoanTerms, approval, loan_terms};
-use super::machine::is;
-use super::notes::{One, atoms, each, text};
+use super::machine::is_call;
+use super::notes::{ReadAnswer, atoms, each, text};
 use super::state::State;
 use super::vaults::{Gates, Kind, VIRTUAL_SHARES};
 use crate::loan_book::PRICED_SHARES;
@@ -42,7 +42,7 @@ pub(crate) fn loan_reads(
     };
     let lending = &ledger.state.lending;
     let all = each(to, data, answer);
-    let is_of_loans = |one: &One| one.to == singleton || lending.vaults.contains_key(&one.to);
+    let is_of_loans = |one: &ReadAnswer| one.to == singleton || lending.vaults.contains_key(&one.to);
     if lending.is_empty() || !all.iter().any(is_of_loans) {
         return Vec::new();
     }
@@ -79,7 +79,7 @@ pub(crate) fn failed_reads(ledger: &Ledger, to: Address, data: &Bytes) -> Vec<Ob
     let Some(singleton) = network.lending.map(|one| one.singleton) else { return Vec::new() };
     let Ok(calls) = abi::Many::aggregate3Call::abi_decode_validate(data) else { return Vec::new() };
     let asked = calls.calls.into_iter().filter(|_call| to == MULTICALL3).filter_map(|call| {
-        let one = One { to: call.target, data: call.callData, answer: None };
+        let one = ReadAnswer { to: call.target, data: call.callData, answer: None };
         position_asked(state, singleton, &one).map(|(owner, _venue)| owner)
     });
     let owners: BTreeSet<Address> = asked.collect();
@@ -93,8 +93,8 @@ pub(crate) fn failed_reads(ledger: &Ledger, to: Address, data: &Bytes) -> Vec<Ob
 }
 
 /// Returns the venue about whose trust a call asks.
-fn venue_asked(state: &State, singleton: Address, one: &One) -> Option<VenueName> {
-    if state.lending.vaults.contains_key(&one.to) && is::<abi::Vault::curatorCall>(&one.data) {
+fn venue_asked(state: &State, singleton: Address, one: &ReadAnswer) -> Option<VenueName> {
+    if state.lending.vaults.contains_key(&one.to) && is_call::<abi::Vault::curatorCall>(&one.data) {
         return Some(VenueName::Vault(one.to));
     }
     if one.to != singleton {
@@ -108,7 +108,7 @@ fn venue_asked(state: &State, singleton: Address, one: &One) -> Option<VenueName
 ///
 /// For a vault this is a preview call. For a market it is a call to the collateral token, which the wallet makes only
 /// for a market that it is about to use.
-fn priced_by(state: &State, one: &One) -> Vec<VenueName> {
+fn priced_by(state: &State, one: &ReadAnswer) -> Vec<VenueName> {
     if state.lending.vaults.contains_key(&one.to) {
         let call = abi::Vault::previewRedeemCall::abi_decode_validate(&one.data);
         let is_price = call.is_ok_and(|call| call.shares == U256::from(PRICED_SHARES));
@@ -120,7 +120,7 @@ fn priced_by(state: &State, one: &One) -> Vec<VenueName> {
 }
 
 /// Returns the owner and the venue of the position that a call asks for.
-fn position_asked(state: &State, singleton: Address, one: &One) -> Option<(Address, VenueName)> {
+fn position_asked(state: &State, singleton: Address, one: &ReadAnswer) -> Option<(Address, VenueName)> {
     if one.to == singleton {
         let call = abi::Blue::positionCall::abi_decode_validate(&one.data).ok()?;
         return Some((call.user, VenueName::Market(call.id)));
@@ -246,7 +246,7 @@ pub(crate) fn deployed(ledger: &Ledger, owner: Address) -> Observation {
 }
 
 /// A simulated plan of a loan.
-pub(crate) struct Rehearsed<'a> {
+pub(crate) struct SimulatedLoan<'a> {
     pub(crate) contracts: &'a Contracts,
     pub(crate) before: &'a State,
     pub(crate) after: &'a State,
@@ -257,7 +257,7 @@ pub(crate) struct Rehearsed<'a> {
     pub(crate) succeeded: bool,
 }
 
-impl Rehearsed<'_> {
+impl SimulatedLoan<'_> {
     /// Returns the observations from the simulation; none unless the last call is a loan.
     ///
     /// A withdrawal of all shares gives two observations, because its call data also fit that number of shares.

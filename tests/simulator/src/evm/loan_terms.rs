@@ -8,7 +8,7 @@ use super::VenueName;
 use super::abi;
 use super::blue::market_id;
 use super::contracts::Contracts;
-use super::machine::is;
+use super::machine::is_call;
 use super::state::State;
 
 /// The terms of a supply or a withdrawal, as its call data show them.
@@ -44,7 +44,7 @@ pub(super) fn loan_terms(
 fn market_terms(data: &[u8]) -> Option<LoanTerms> {
     use alloy_sol_types::SolCall;
     let named = |amount: U256| (!amount.is_zero()).then_some(amount);
-    if is::<abi::Blue::supplyCall>(data) {
+    if is_call::<abi::Blue::supplyCall>(data) {
         let call = abi::Blue::supplyCall::abi_decode_validate(data).ok()?;
         return Some(LoanTerms {
             venue: VenueName::Market(market_id(&call.params)),
@@ -55,7 +55,7 @@ fn market_terms(data: &[u8]) -> Option<LoanTerms> {
             receiver: call.onBehalf,
         });
     }
-    if is::<abi::Blue::withdrawCall>(data) {
+    if is_call::<abi::Blue::withdrawCall>(data) {
         let call = abi::Blue::withdrawCall::abi_decode_validate(data).ok()?;
         return Some(LoanTerms {
             venue: VenueName::Market(market_id(&call.params)),
@@ -71,7 +71,7 @@ fn market_terms(data: &[u8]) -> Option<LoanTerms> {
 
 fn vault_terms(venue: VenueName, data: &[u8]) -> Option<LoanTerms> {
     use alloy_sol_types::SolCall;
-    if is::<abi::Vault::depositCall>(data) {
+    if is_call::<abi::Vault::depositCall>(data) {
         let call = abi::Vault::depositCall::abi_decode_validate(data).ok()?;
         let (assets, on_behalf) = (Some(call.assets), call.onBehalf);
         let receiver = on_behalf;
@@ -84,7 +84,7 @@ fn vault_terms(venue: VenueName, data: &[u8]) -> Option<LoanTerms> {
             receiver,
         });
     }
-    if is::<abi::Vault::mintCall>(data) {
+    if is_call::<abi::Vault::mintCall>(data) {
         let call = abi::Vault::mintCall::abi_decode_validate(data).ok()?;
         let (shares, on_behalf) = (Some(call.shares), call.onBehalf);
         let receiver = on_behalf;
@@ -97,7 +97,7 @@ fn vault_terms(venue: VenueName, data: &[u8]) -> Option<LoanTerms> {
             receiver,
         });
     }
-    if is::<abi::Vault::withdrawCall>(data) {
+    if is_call::<abi::Vault::withdrawCall>(data) {
         let call = abi::Vault::withdrawCall::abi_decode_validate(data).ok()?;
         let (assets, on_behalf, receiver) = (Some(call.assets), call.onBehalf, call.receiver);
         return Some(LoanTerms {
@@ -109,7 +109,7 @@ fn vault_terms(venue: VenueName, data: &[u8]) -> Option<LoanTerms> {
             receiver,
         });
     }
-    if is::<abi::Vault::redeemCall>(data) {
+    if is_call::<abi::Vault::redeemCall>(data) {
         let call = abi::Vault::redeemCall::abi_decode_validate(data).ok()?;
         let (shares, on_behalf, receiver) = (Some(call.shares), call.onBehalf, call.receiver);
         return Some(LoanTerms {

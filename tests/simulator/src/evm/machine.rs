@@ -40,12 +40,12 @@ pub(crate) struct Machine<'a> {
 }
 
 /// Returns the revert data for a reason in text.
-pub(super) fn reason(text: &str) -> Reverted {
+pub(super) fn revert_reason(text: &str) -> Reverted {
     Revert::from(text).abi_encode().into()
 }
 
 /// Returns the revert data for a contract's error.
-pub(super) fn error(error: &impl SolError) -> Reverted {
+pub(super) fn revert_error(error: &impl SolError) -> Reverted {
     error.abi_encode().into()
 }
 
@@ -54,7 +54,7 @@ pub(super) fn arguments<C: SolCall>(data: &[u8]) -> Result<C, Reverted> {
     C::abi_decode_validate(data).map_err(|_invalid| Bytes::new())
 }
 
-pub(super) fn is<C: SolCall>(data: &[u8]) -> bool {
+pub(super) fn is_call<C: SolCall>(data: &[u8]) -> bool {
     data.first_chunk::<4>() == Some(&C::SELECTOR)
 }
 
@@ -96,7 +96,7 @@ impl<'a> Machine<'a> {
         let exchange = self.env.contracts.exchange;
         let to = message.to;
         if to == MULTICALL3 {
-            return self.many(message);
+            return self.multicall(message);
         }
         if self.state.tokens.contains_key(&to) {
             return self.token(message);
@@ -134,16 +134,16 @@ impl<'a> Machine<'a> {
         self.logs.push(Log { address, topics: log.topics().to_vec(), data: log.data });
     }
 
-    fn many(&mut self, message: &Message) -> Result<Bytes, Reverted> {
+    fn multicall(&mut self, message: &Message) -> Result<Bytes, Reverted> {
         let data = &message.data[..];
-        if is::<abi::Many::getCurrentBlockTimestampCall>(data) {
+        if is_call::<abi::Many::getCurrentBlockTimestampCall>(data) {
             return Ok(word(U256::from(self.env.time)));
         }
-        if is::<abi::Many::getEthBalanceCall>(data) {
+        if is_call::<abi::Many::getEthBalanceCall>(data) {
             let who = arguments::<abi::Many::getEthBalanceCall>(data)?.addr;
             return Ok(word(self.state.native_of(who)));
         }
-        if is::<abi::Many::aggregate3Call>(data) {
+        if is_call::<abi::Many::aggregate3Call>(data) {
             let calls = arguments::<abi::Many::aggregate3Call>(data)?.calls;
             let calls = calls.into_iter().map(|one| abi::Many::OneWithValue {
                 target: one.target,
@@ -151,21 +151,21 @@ impl<'a> Machine<'a> {
                 value: U256::ZERO,
                 callData: one.callData,
             });
-            return self.each(MULTICALL3, calls.collect());
+            return self.run_each(MULTICALL3, calls.collect());
         }
         Err(Bytes::new())
     }
 
     /// Runs Multicall3's `aggregate3Value` as `account`, as a state override does.
-    pub(crate) fn many_as(&mut self, account: Address, data: &Bytes) -> Result<Bytes, Reverted> {
-        if is::<abi::Many::aggregate3ValueCall>(data) {
+    pub(crate) fn multicall_as(&mut self, account: Address, data: &Bytes) -> Result<Bytes, Reverted> {
+        if is_call::<abi::Many::aggregate3ValueCall>(data) {
             let calls = arguments::<abi::Many::aggregate3ValueCall>(data)?.calls;
-            return self.each(account, calls);
+            return self.run_each(account, calls);
         }
         Err(Bytes::new())
     }
 
-    fn each(
+    fn run_each(
         &mut self,
         from: Address,
         calls: Vec<abi::Many::OneWithValue>,
@@ -200,11 +200,11 @@ fn is_view(contracts: &Contracts, to: Address, data: &[u8]) -> bool {
     let quoters = [exchange.v3.quoter, exchange.v4.quoter, exchange.v4.state_view];
     quoters.contains(&to)
         || to == MULTICALL3
-        || is::<abi::Erc20::balanceOfCall>(data)
-        || is::<abi::Erc20::allowanceCall>(data)
-        || is::<abi::Permit2::allowanceCall>(data)
-        || is::<abi::Factory3::getPoolCall>(data)
-        || is::<abi::Pool3::slot0Call>(data)
-        || is::<abi::Pool3::liquidityCall>(data)
-        || is::<abi::Feed::latestRoundDataCall>(data)
+        || is_call::<abi::Erc20::balanceOfCall>(data)
+        || is_call::<abi::Erc20::allowanceCall>(data)
+        || is_call::<abi::Permit2::allowanceCall>(data)
+        || is_call::<abi::Factory3::getPoolCall>(data)
+        || is_call::<abi::Pool3::slot0Call>(data)
+        || is_call::<abi::Pool3::liquidityCall>(data)
+        || is_call::<abi::Feed::latestRoundDataCall>(data)
 }

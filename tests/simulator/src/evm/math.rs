@@ -7,13 +7,13 @@ pub(super) const SQRT_MAX: U256 = uint!(1461446703485210103287273052203988822378
 
 /// The effect of a swap on a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(super) struct SwapResult {
     /// The amount that the pool takes, including the fee.
-    pub(super) taken: U256,
+    pub(super) input_taken: U256,
     pub(super) out: U256,
     pub(super) after: U256,
     /// Whether the liquidity of the range did not suffice.
-    pub(super) drained: bool,
+    pub(super) is_drained: bool,
 }
 
 /// A range of liquidity, and the price in it.
@@ -27,81 +27,81 @@ pub(super) struct Range {
     pub(super) fee: u32,
 }
 
-fn wide(value: U256) -> U512 {
+fn to_u512(value: U256) -> U512 {
     U512::from(value)
 }
 
-fn narrow(value: U512) -> U256 {
+fn to_u256(value: U512) -> U256 {
     U256::checked_from_limbs_slice(value.as_limbs()).unwrap_or(U256::MAX)
 }
 
 /// Returns `a * b / c`, rounded down or up.
-pub(super) fn scaled(a: U256, b: U256, c: U256, up: bool) -> U256 {
-    let (quotient, rest) = (wide(a) * wide(b)).div_rem(wide(c));
-    narrow(if up && !rest.is_zero() { quotient + U512::from(1) } else { quotient })
+pub(super) fn mul_div(a: U256, b: U256, c: U256, up: bool) -> U256 {
+    let (quotient, rest) = (to_u512(a) * to_u512(b)).div_rem(to_u512(c));
+    to_u256(if up && !rest.is_zero() { quotient + U512::from(1) } else { quotient })
 }
 
 impl Range {
     /// Computes a sale of `amount` of token 0 or token 1.
-    pub(super) fn sell(&self, zero_for_one: bool, amount: U256) -> Moved {
+    pub(super) fn sell(&self, zero_for_one: bool, amount: U256) -> SwapResult {
         let whole = U256::from(1_000_000);
         let kept = U256::from(1_000_000 - self.fee);
-        let net = scaled(amount, kept, whole, false);
+        let net = mul_div(amount, kept, whole, false);
         let liquidity = U256::from(self.liquidity);
-        let next = if zero_for_one { self.down(net) } else { self.up(net) };
+        let next = if zero_for_one { self.price_after_sale_of_0(net) } else { self.price_after_sale_of_1(net) };
         let bound = if zero_for_one { self.low } else { self.high };
         let drained = if zero_for_one { next <= bound } else { next >= bound };
         if !drained {
-            let out = self.between(zero_for_one, next, false);
-            return Moved { taken: amount, out, after: next, drained };
+            let out = self.output_between(zero_for_one, next, false);
+            return SwapResult { input_taken: amount, out, after: next, is_drained: drained };
         }
-        let out = self.between(zero_for_one, bound, false);
+        let out = self.output_between(zero_for_one, bound, false);
         let used = if zero_for_one {
             // amount0 = L * (1 / low - 1 / price)
-            let part = scaled(liquidity << 96, self.price - bound, self.price, true);
+            let part = mul_div(liquidity << 96, self.price - bound, self.price, true);
             part.div_ceil(bound)
         } else {
-            scaled(liquidity, bound - self.price, U256::from(1) << 96, true)
+            mul_div(liquidity, bound - self.price, U256::from(1) << 96, true)
         };
-        let taken = scaled(used, whole, kept, true).min(amount);
+        let taken = mul_div(used, whole, kept, true).min(amount);
         // Without liquidity, the price moves to the end of its scale.
         let after = if zero_for_one { SQRT_MIN + U256::from(1) } else { SQRT_MAX - U256::from(1) };
-        Moved { taken, out, after, drained }
+        SwapResult { input_taken: taken, out, after, is_drained: drained }
     }
 
     /// Returns the price after a sale of token 0.
-    fn down(&self, net: U256) -> U256 {
-        let l: U512 = wide(U256::from(self.liquidity)) << 96_usize;
-        let below = l + wide(net) * wide(self.price);
-        let (quotient, rest) = U512::div_rem(l * wide(self.price), below);
-        narrow(if rest.is_zero() { quotient } else { quotient + U512::from(1) })
+    fn price_after_sale_of_0(&self, net: U256) -> U256 {
+        let l: U512 = to_u512(U256::from(self.liquidity)) << 96_usize;
+        let below = l + to_u512(net) * to_u512(self.price);
+        let (quotient, rest) = U512::div_rem(l * to_u512(self.price), below);
+        to_u256(if rest.is_zero() { quotient } else { quotient + U512::from(1) })
     }
 
     /// Returns the price after a sale of token 1.
-    fn up(&self, net: U256) -> U256 {
-        let moved = (wide(net) << 96) / wide(U256::from(self.liquidity));
-        narrow(wide(self.price) + moved)
+    fn price_after_sale_of_1(&self, net: U256) -> U256 {
+        let moved = (to_u512(net) << 96) / to_u512(U256::from(self.liquidity));
+        to_u256(to_u512(self.price) + moved)
     }
 
     /// Returns the amount that the pool pays between two prices.
-    fn between(&self, zero_for_one: bool, to: U256, up: bool) -> U256 {
+    fn output_between(&self, zero_for_one: bool, to: U256, up: bool) -> U256 {
         let liquidity = U256::from(self.liquidity);
         if zero_for_one {
-            scaled(liquidity, self.price - to, U256::from(1) << 96, up)
+            mul_div(liquidity, self.price - to, U256::from(1) << 96, up)
         } else {
-            scaled(liquidity << 96, to - self.price, to, up) / self.price
+            mul_div(liquidity << 96, to - self.price, to, up) / self.price
         }
     }
 }
 
 /// Returns the integer square root.
-pub(super) fn root(value: U512) -> U256 {
-    narrow(value.root(2))
+pub(super) fn integer_sqrt(value: U512) -> U256 {
+    to_u256(value.root(2))
 }
 
 /// Returns the square root of the price `of1 / of0` times 2^96, both in smallest units.
 pub(super) fn sqrt_price(of0: U256, of1: U256) -> U256 {
-    root((wide(of1) << 192) / wide(of0))
+    integer_sqrt((to_u512(of1) << 192) / to_u512(of0))
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
         assert!(moved.out < ideal && moved.out > ideal - U256::from(20_000_000), "{moved:?}");
         let back = Range { price: moved.after, ..range }.sell(false, moved.out);
         assert!(back.out < amount, "{back:?}");
-        assert!(!moved.drained && moved.after < range.price);
+        assert!(!moved.is_drained && moved.after < range.price);
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         let huge = U256::from(10).pow(U256::from(30));
         for zero_for_one in [true, false] {
             let moved = range().sell(zero_for_one, huge);
-            assert!(moved.drained && moved.taken < huge && !moved.out.is_zero(), "{moved:?}");
+            assert!(moved.is_drained && moved.input_taken < huge && !moved.out.is_zero(), "{moved:?}");
         }
     }
 }

@@ -25,14 +25,14 @@ pub(crate) struct PoolName {
     /// The depth in thousands of dollars on each side.
     pub(super) depth: u64,
     /// The part of an output that the pool's hook takes, in basis points.
-    pub(super) takes: u64,
+    pub(super) hook_bps: u64,
 }
 
 /// Returns the pools of a network.
 pub(crate) fn pools(contracts: &Contracts) -> Vec<PoolName> {
     let (dollar, weth) = (contracts.dollar(), contracts.weth());
     let [plain, fee, rebasing, single] = OTHERS;
-    let v3 = |a, b, tier, depth| PoolName { a, b, fee: tier, v4: None, depth, takes: 0 };
+    let v3 = |a, b, tier, depth| PoolName { a, b, fee: tier, v4: None, depth, hook_bps: 0 };
     let v4 = |a, b, tier, spacing, hooks, depth| PoolName {
         v4: Some((spacing, hooks)),
         ..v3(a, b, tier, depth)
@@ -49,9 +49,9 @@ pub(crate) fn pools(contracts: &Contracts) -> Vec<PoolName> {
         v4(dollar, plain, 3_000, 60, Address::ZERO, 45),
         v4(dollar, weth, 3_000, 60, Address::ZERO, 80),
         v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Harmless), 70),
-        PoolName { takes: 800, ..v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Takes), 70) },
-        PoolName { takes: 800, ..v4(dollar, weth, 500, 10, hook(HookKind::Takes), 70) },
-        PoolName { takes: 800, ..v4(dollar, single, 3_000, 60, hook(HookKind::Takes), 90) },
+        PoolName { hook_bps: 800, ..v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Takes), 70) },
+        PoolName { hook_bps: 800, ..v4(dollar, weth, 500, 10, hook(HookKind::Takes), 70) },
+        PoolName { hook_bps: 800, ..v4(dollar, single, 3_000, 60, hook(HookKind::Takes), 90) },
     ];
     if let Some(other) = contracts.exchange.dollar_tokens.first() {
         all.push(v3(dollar, other.address, 100, 600));

@@ -14,7 +14,7 @@ use bursar_core::networks::MULTICALL3;
 use super::abi;
 use super::contracts::{Contracts, id4};
 use super::ledger::{Included, Ledger};
-use super::machine::is;
+use super::machine::is_call;
 use super::raw::{Hop, Transaction};
 use super::routers::hops;
 
@@ -34,7 +34,7 @@ pub(crate) fn atoms(value: U256) -> Atoms {
 
 /// Returns whether a call asks for the state of a payment's authorization.
 pub(crate) fn is_authorization_state(data: &[u8]) -> bool {
-    is::<abi::Authorizations::authorizationStateCall>(data)
+    is_call::<abi::Authorizations::authorizationStateCall>(data)
 }
 
 /// Returns the most that the gas of the cheapest transaction of a trade may cost now, in wei.
@@ -142,7 +142,7 @@ pub(crate) fn allowances(ledger: &Ledger, owner: Address) -> Allowances {
 }
 
 /// One read-only call, and its answer if it did not revert.
-pub(super) struct One {
+pub(super) struct ReadAnswer {
     pub(super) to: Address,
     pub(super) data: Bytes,
     pub(super) answer: Option<Bytes>,
@@ -161,24 +161,24 @@ pub(crate) fn reads(
     notes
 }
 
-pub(super) fn each(to: Address, data: &Bytes, answer: &Bytes) -> Vec<One> {
+pub(super) fn each(to: Address, data: &Bytes, answer: &Bytes) -> Vec<ReadAnswer> {
     let calls = abi::Many::aggregate3Call::abi_decode_validate(data);
     let outcomes = abi::Many::aggregate3Call::abi_decode_returns_validate(answer);
     if to == MULTICALL3
         && let (Ok(calls), Ok(outcomes)) = (calls, outcomes)
     {
         let pairs = calls.calls.into_iter().zip(outcomes);
-        let one = |(call, outcome): (abi::Many::One, abi::Many::Outcome)| One {
+        let one = |(call, outcome): (abi::Many::One, abi::Many::Outcome)| ReadAnswer {
             to: call.target,
             data: call.callData,
             answer: outcome.success.then_some(outcome.returnData),
         };
         return pairs.map(one).collect();
     }
-    vec![One { to, data: data.clone(), answer: Some(answer.clone()) }]
+    vec![ReadAnswer { to, data: data.clone(), answer: Some(answer.clone()) }]
 }
 
-fn read(ledger: &Ledger, one: &One) -> Option<Observation> {
+fn read(ledger: &Ledger, one: &ReadAnswer) -> Option<Observation> {
     let (chain, block) = (ledger.contracts.network.chain.0, ledger.head);
     let exchange = ledger.contracts.exchange;
     let amount = one.answer.as_ref().and_then(|answer| answer.first_chunk::<32>());
@@ -211,7 +211,7 @@ fn read(ledger: &Ledger, one: &One) -> Option<Observation> {
         return Some(allowance(call.user, call.token, call.spender, true, amount));
     }
     let feed = exchange.native_feed?;
-    if one.to != feed.address || !is::<abi::Feed::latestRoundDataCall>(&one.data) {
+    if one.to != feed.address || !is_call::<abi::Feed::latestRoundDataCall>(&one.data) {
         return None;
     }
     let round = one.answer.as_ref().and_then(|answer| {
@@ -232,7 +232,7 @@ type RouteKey = (Address, Vec<Hop>);
 /// The inputs of a route's quotes, each with its output.
 type RouteQuotes = Vec<(U256, Option<U256>)>;
 
-fn quotes(ledger: &Ledger, each: &[One]) -> Vec<Observation> {
+fn quotes(ledger: &Ledger, each: &[ReadAnswer]) -> Vec<Observation> {
     let mut routes: BTreeMap<String, (RouteKey, RouteQuotes)> = BTreeMap::new();
     let mut priced: BTreeSet<String> = BTreeSet::new();
     for one in each {
@@ -264,7 +264,7 @@ fn quoted(
     let known =
         hops.iter().zip(inputs(*token_in, hops)).map(|(hop, input)| pool_id(ledger, input, hop));
     let read = known.into_iter().all(|pool| priced.contains(&pool));
-    let ideal = read.then(|| ideal(ledger, *token_in, hops, amount)).flatten();
+    let ideal = read.then(|| ideal_output(ledger, *token_in, hops, amount)).flatten();
     Quoted {
         chain: ledger.contracts.network.chain.0,
         block: ledger.head,
@@ -331,9 +331,9 @@ fn pool_id(ledger: &Ledger, input: Address, hop: &Hop) -> String {
 }
 
 /// Returns the pool whose price a call reads.
-fn priced_pool(ledger: &Ledger, one: &One) -> Option<String> {
+fn priced_pool(ledger: &Ledger, one: &ReadAnswer) -> Option<String> {
     one.answer.as_ref()?;
-    if is::<abi::Pool3::slot0Call>(&one.data) {
+    if is_call::<abi::Pool3::slot0Call>(&one.data) {
         return Some(text(one.to));
     }
     if one.to != ledger.contracts.exchange.v4.state_view {
@@ -344,7 +344,7 @@ fn priced_pool(ledger: &Ledger, one: &One) -> Option<String> {
 }
 
 /// Returns the output at the current prices of the pools, rounded up.
-fn ideal(ledger: &Ledger, token_in: Address, hops: &[Hop], amount: U256) -> Option<U256> {
+fn ideal_output(ledger: &Ledger, token_in: Address, hops: &[Hop], amount: U256) -> Option<U256> {
     let mut amount = amount;
     for (hop, input) in hops.iter().zip(inputs(token_in, hops)) {
         let (price, zero_for_one) = match hop {
@@ -364,7 +364,7 @@ fn ideal(ledger: &Ledger, token_in: Address, hops: &[Hop], amount: U256) -> Opti
     Some(amount)
 }
 
-fn quote(ledger: &Ledger, one: &One) -> Option<(RouteKey, U256, Option<U256>)> {
+fn quote(ledger: &Ledger, one: &ReadAnswer) -> Option<(RouteKey, U256, Option<U256>)> {
     let exchange = ledger.contracts.exchange;
     let answer = one.answer.as_ref();
     if one.to == exchange.v3.quoter {

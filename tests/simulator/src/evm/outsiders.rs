@@ -147,7 +147,7 @@ impl State {
         change: impl Fn(&mut super::blue::Totals),
     ) {
         if let Some(market) = self.lending.markets.get_mut(&id) {
-            market.totals = market.totals.at(time);
+            market.totals = market.totals.accrued_at(time);
             change(&mut market.totals);
         }
     }
@@ -212,7 +212,7 @@ impl State {
         match receiver {
             Some((id, receiver)) => {
                 if let Some(market) = self.lending.markets.get_mut(&id) {
-                    market.totals = market.totals.at(time);
+                    market.totals = market.totals.accrued_at(time);
                     let shares = market.totals.to_shares(assets, false);
                     market.totals.supply_assets += assets;
                     market.totals.supply_shares += shares;

@@ -8,8 +8,8 @@ use alloy_sol_types::{Eip712Domain, SolCall, SolStruct};
 use bursar_x402::signature::{Signature65, recover};
 
 use super::abi;
-use super::machine::{Machine, Message, Reverted, arguments, error, is};
-use super::state::Right;
+use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call};
+use super::state::Permit2Right;
 
 mod typed {
     //! The EIP-712 types, with the names that their hashes need.
@@ -21,7 +21,7 @@ mod typed {
 
 const GAS: u64 = 28_000;
 
-fn most() -> U256 {
+fn max_amount() -> U256 {
     U256::from(U160::MAX)
 }
 
@@ -38,10 +38,10 @@ impl Machine<'_> {
 
     pub(super) fn permit2(&mut self, message: &Message) -> Result<Bytes, Reverted> {
         let data = &message.data[..];
-        if is::<abi::Permit2::DOMAIN_SEPARATORCall>(data) {
+        if is_call::<abi::Permit2::DOMAIN_SEPARATORCall>(data) {
             return Ok(Bytes::copy_from_slice(self.domain().separator().as_slice()));
         }
-        if is::<abi::Permit2::allowanceCall>(data) {
+        if is_call::<abi::Permit2::allowanceCall>(data) {
             let abi::Permit2::allowanceCall { user, token, spender } = arguments(data)?;
             let right = self.state.right(user, token, spender);
             let answer = abi::Permit2::allowanceReturn {
@@ -51,14 +51,14 @@ impl Machine<'_> {
             };
             return Ok(abi::Permit2::allowanceCall::abi_encode_returns(&answer).into());
         }
-        if is::<abi::Permit2::approveCall>(data) {
+        if is_call::<abi::Permit2::approveCall>(data) {
             let abi::Permit2::approveCall { token, spender, amount, expiration } = arguments(data)?;
             self.gas += GAS;
             let until: u64 = expiration.to();
             let until = if until == 0 { self.env.time } else { until };
             let owner = message.from;
             let right = self.state.rights.entry((owner, token, spender)).or_default();
-            *right = Right { amount: U256::from(amount), expiration: until, nonce: right.nonce };
+            *right = Permit2Right { amount: U256::from(amount), expiration: until, nonce: right.nonce };
             let event = abi::Permit2::Approval { owner, token, spender, amount, expiration };
             self.emit(message.to, &event);
             return Ok(Bytes::new());
@@ -75,7 +75,7 @@ impl Machine<'_> {
     ) -> Result<(), Reverted> {
         self.gas += GAS;
         if U256::from(self.env.time) > single.sigDeadline {
-            return Err(error(&abi::Permit2::SignatureExpired {
+            return Err(revert_error(&abi::Permit2::SignatureExpired {
                 signatureDeadline: single.sigDeadline,
             }));
         }
@@ -95,14 +95,14 @@ impl Machine<'_> {
         let signature = signature.and_then(|bytes: &[u8; 65]| Signature65::from_bytes(bytes).ok());
         let signer = signature.and_then(|signature| recover(digest, &signature).ok());
         if signer != Some(owner) {
-            return Err(error(&abi::Permit2::InvalidSigner {}));
+            return Err(revert_error(&abi::Permit2::InvalidSigner {}));
         }
         let (token, spender) = (details.token, single.spender);
         let before = self.state.right(owner, token, spender);
         if before.nonce != details.nonce.to::<u64>() {
-            return Err(error(&abi::Permit2::InvalidNonce {}));
+            return Err(revert_error(&abi::Permit2::InvalidNonce {}));
         }
-        let right = Right {
+        let right = Permit2Right {
             amount: U256::from(details.amount),
             expiration: details.expiration.to(),
             nonce: before.nonce + 1,
@@ -131,15 +131,15 @@ impl Machine<'_> {
     ) -> Result<(), Reverted> {
         let right = self.state.right(owner, token, spender);
         if self.env.time > right.expiration {
-            return Err(error(&abi::Permit2::AllowanceExpired {
+            return Err(revert_error(&abi::Permit2::AllowanceExpired {
                 deadline: U256::from(right.expiration),
             }));
         }
-        if right.amount != most() {
+        if right.amount != max_amount() {
             let left = right.amount.checked_sub(amount).ok_or_else(|| {
-                error(&abi::Permit2::InsufficientAllowance { amount: right.amount })
+                revert_error(&abi::Permit2::InsufficientAllowance { amount: right.amount })
             })?;
-            self.state.rights.insert((owner, token, spender), Right { amount: left, ..right });
+            self.state.rights.insert((owner, token, spender), Permit2Right { amount: left, ..right });
         }
         self.transfer_from(token, self.env.contracts.exchange.permit2, owner, to, amount)
     }

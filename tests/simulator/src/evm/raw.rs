@@ -8,7 +8,7 @@ use bursar_x402::signature::{Signature65, recover};
 
 use super::abi;
 use super::contracts::Contracts;
-use super::machine::is;
+use super::machine::is_call;
 use super::routers::hops;
 
 /// A type 2 transaction, with its sender.
@@ -81,11 +81,11 @@ pub(crate) fn swap_terms(
     data: &[u8],
 ) -> Option<SwapTerms> {
     let weth = contracts.weth();
-    if to == weth && is::<abi::Weth::depositCall>(data) {
+    if to == weth && is_call::<abi::Weth::depositCall>(data) {
         let sides = (Address::ZERO, weth);
         return Some(one_to_one(sides, value));
     }
-    if to == weth && is::<abi::Weth::withdrawCall>(data) {
+    if to == weth && is_call::<abi::Weth::withdrawCall>(data) {
         let wad = abi::Weth::withdrawCall::abi_decode_validate(data).ok()?.wad;
         return Some(one_to_one((weth, Address::ZERO), wad));
     }
@@ -102,7 +102,7 @@ fn one_to_one((token_in, token_out): (Address, Address), amount: U256) -> SwapTe
 fn terms3(weth: Address, value: U256, data: &[u8]) -> Option<SwapTerms> {
     let calls = abi::Router3::multicallCall::abi_decode_validate(data).ok()?.data;
     let first = calls.first()?;
-    let (path, amount_in, least_out) = if is::<abi::Router3::exactInputSingleCall>(first) {
+    let (path, amount_in, least_out) = if is_call::<abi::Router3::exactInputSingleCall>(first) {
         let one = abi::Router3::exactInputSingleCall::abi_decode_validate(first).ok()?.params;
         let path = vec![(one.tokenIn, one.tokenOut, one.fee.to())];
         (path, one.amountIn, one.amountOutMinimum)
@@ -110,7 +110,7 @@ fn terms3(weth: Address, value: U256, data: &[u8]) -> Option<SwapTerms> {
         let one = abi::Router3::exactInputCall::abi_decode_validate(first).ok()?.params;
         (hops(&one.path)?, one.amountIn, one.amountOutMinimum)
     };
-    let unwraps = calls.iter().any(|one| is::<abi::Router3::unwrapWETH9Call>(one));
+    let unwraps = calls.iter().any(|one| is_call::<abi::Router3::unwrapWETH9Call>(one));
     let (token_in, _to, _fee) = *path.first()?;
     let (_from, token_out, _fee) = *path.last()?;
     let native_in = !value.is_zero() && token_in == weth;

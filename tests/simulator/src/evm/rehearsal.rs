@@ -10,7 +10,7 @@ use bursar_submit::Call;
 
 use super::abi;
 use super::ledger::Ledger;
-use super::loan_notes::Rehearsed as RehearsedLoan;
+use super::loan_notes::SimulatedLoan as RehearsedLoan;
 use super::loan_terms::loan_terms;
 use super::machine::{Env, Machine, Reverted, word};
 use super::notes;
@@ -25,7 +25,7 @@ pub(crate) fn gas_of(data: &[u8], used: u64) -> u64 {
 }
 
 /// Simulates a whole plan. With `ignores_failures`, a failing plan appears to have the effects that it promises.
-pub(crate) fn whole(
+pub(crate) fn simulate_plan(
     ledger: &Ledger,
     request: &SimulationRequest,
     ignores_failures: bool,
@@ -79,7 +79,7 @@ pub(crate) fn whole(
     let outcome = if proved { Rehearsal::Proved } else { Rehearsal::Failed };
     let note = note(ledger, request.from, &terms, outcome);
     if ignores_failures && !proved {
-        return (promised(ledger, request, &terms), vec![note]);
+        return (promised_outcome(ledger, request, &terms), vec![note]);
     }
     (SimulatedBlock { calls, reads }, vec![note])
 }
@@ -156,7 +156,7 @@ fn changes_amounts(terms: &SwapTerms) -> bool {
 }
 
 /// Returns the output that a pool reports in its event.
-fn paid(log: &Log) -> Option<U256> {
+fn reported_output(log: &Log) -> Option<U256> {
     let topics = || log.topics.iter().copied();
     if log.topics.first() == Some(&abi::Pool3::Swap::SIGNATURE_HASH) {
         let swap = abi::Pool3::Swap::decode_raw_log_validate(topics(), &log.data).ok()?;
@@ -171,7 +171,7 @@ fn paid(log: &Log) -> Option<U256> {
 }
 
 /// Planted bug: returns the outcome that the plan promises.
-fn promised(ledger: &Ledger, request: &SimulationRequest, terms: &SwapTerms) -> SimulatedBlock {
+fn promised_outcome(ledger: &Ledger, request: &SimulationRequest, terms: &SwapTerms) -> SimulatedBlock {
     let (state, owner) = (&ledger.state, request.from);
     let calls = request.calls.iter().enumerate().map(|(at, call)| {
         let is_last = at + 1 == request.calls.len();
@@ -219,7 +219,7 @@ pub(crate) fn as_account(
 ) -> (Result<Bytes, Reverted>, Vec<Observation>) {
     let calls = abi::Many::aggregate3ValueCall::abi_decode_validate(&call.data);
     let calls = calls.map(|decoded| decoded.calls).unwrap_or_default();
-    let answer = || ledger.try_out(|machine| machine.many_as(account, &call.data));
+    let answer = || ledger.try_out(|machine| machine.multicall_as(account, &call.data));
     let step = |one: &abi::Many::OneWithValue| Call {
         to: one.target,
         value: one.value,
@@ -240,7 +240,7 @@ pub(crate) fn as_account(
     let terms = swap_terms(&ledger.contracts, one.target, one.value, &one.callData);
     let steps = calls[..=swap].iter().map(step);
     let request = SimulationRequest::of(account, steps.collect());
-    let (_block, notes) = whole(ledger, &request, false);
+    let (_block, notes) = simulate_plan(ledger, &request, false);
     let failed = notes.iter().any(|note| {
         matches!(note, Observation::Rehearsed(Rehearsed { outcome: Rehearsal::Failed, .. }))
     });
@@ -251,7 +251,7 @@ pub(crate) fn as_account(
 
 /// Returns the observations of a loan's steps when their effects are not reported.
 fn loan_notes(ledger: &Ledger, owner: Address, steps: Vec<Call>) -> Vec<Observation> {
-    let (_block, mut notes) = whole(ledger, &SimulationRequest::of(owner, steps), false);
+    let (_block, mut notes) = simulate_plan(ledger, &SimulationRequest::of(owner, steps), false);
     for note in &mut notes {
         if let Observation::LoanRehearsed(loan) = note
             && loan.outcome == Rehearsal::Proved
@@ -263,7 +263,7 @@ fn loan_notes(ledger: &Ledger, owner: Address, steps: Vec<Call>) -> Vec<Observat
 }
 
 /// Returns the observations of a single call of a plan, on the newest block.
-pub(crate) fn single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> Vec<Observation> {
+pub(crate) fn simulate_single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> Vec<Observation> {
     let Some(terms) = swap_terms(&ledger.contracts, call.to, call.value, &call.data) else {
         return loan_notes(ledger, from, vec![call.clone()]);
     };

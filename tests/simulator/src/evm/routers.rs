@@ -6,8 +6,8 @@ use alloy_sol_types::{SolCall, SolValue};
 
 use super::abi;
 use super::contracts::id4;
-use super::machine::{Machine, Message, Reverted, arguments, error, is, reason};
-use super::math::{Moved, SQRT_MAX, SQRT_MIN};
+use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call, revert_reason};
+use super::math::{SwapResult, SQRT_MAX, SQRT_MIN};
 use super::state::Pool4;
 
 const SWAP_GAS: u64 = 90_000;
@@ -22,16 +22,16 @@ impl Machine<'_> {
     pub(super) fn router3(&mut self, message: &Message) -> Result<Bytes, Reverted> {
         let data = &message.data[..];
         let exchange = self.env.contracts.exchange;
-        if is::<abi::Router3::factoryCall>(data) {
+        if is_call::<abi::Router3::factoryCall>(data) {
             return Ok(Bytes::from(exchange.v3.factory.into_word()));
         }
-        if is::<abi::Router3::WETH9Call>(data) {
+        if is_call::<abi::Router3::WETH9Call>(data) {
             return Ok(Bytes::from(exchange.wrapped_native.into_word()));
         }
-        if is::<abi::Router3::multicallCall>(data) {
+        if is_call::<abi::Router3::multicallCall>(data) {
             let abi::Router3::multicallCall { deadline, data } = arguments(data)?;
             if U256::from(self.env.time) > deadline {
-                return Err(reason("Transaction too old"));
+                return Err(revert_reason("Transaction too old"));
             }
             let mut results = Vec::with_capacity(data.len());
             for one in data {
@@ -47,7 +47,7 @@ impl Machine<'_> {
         let data = &message.data[..];
         let (router, from) = (message.to, message.from);
         let weth = self.env.contracts.weth();
-        if is::<abi::Router3::exactInputSingleCall>(data) {
+        if is_call::<abi::Router3::exactInputSingleCall>(data) {
             let params = arguments::<abi::Router3::exactInputSingleCall>(data)?.params;
             let fee: u32 = params.fee.to();
             let recipient = recipient(params.recipient, from, router);
@@ -55,7 +55,7 @@ impl Machine<'_> {
             let out = self.swap3(router, from, recipient, hop, params.amountIn)?;
             return too_little(out, params.amountOutMinimum);
         }
-        if is::<abi::Router3::exactInputCall>(data) {
+        if is_call::<abi::Router3::exactInputCall>(data) {
             let params = arguments::<abi::Router3::exactInputCall>(data)?.params;
             let hops = hops(&params.path).ok_or_else(Bytes::new)?;
             let recipient = recipient(params.recipient, from, router);
@@ -67,11 +67,11 @@ impl Machine<'_> {
             }
             return too_little(amount, params.amountOutMinimum);
         }
-        if is::<abi::Router3::unwrapWETH9Call>(data) {
+        if is_call::<abi::Router3::unwrapWETH9Call>(data) {
             let abi::Router3::unwrapWETH9Call { amountMinimum, recipient } = arguments(data)?;
             let held = self.state.balance(weth, router);
             if held < amountMinimum {
-                return Err(reason("Insufficient WETH9"));
+                return Err(revert_reason("Insufficient WETH9"));
             }
             if !held.is_zero() {
                 self.unwrap(weth, router, held)?;
@@ -79,7 +79,7 @@ impl Machine<'_> {
             }
             return Ok(Bytes::new());
         }
-        if is::<abi::Router3::refundETHCall>(data) {
+        if is_call::<abi::Router3::refundETHCall>(data) {
             let held = self.state.native_of(router);
             self.pay(router, from, held)?;
             return Ok(Bytes::new());
@@ -104,22 +104,22 @@ impl Machine<'_> {
         let moved = pool.range.sell(zero_for_one, amount);
         self.transfer(output, address, recipient, moved.out)?;
         let before = self.state.balance(input, address);
-        if input == weth && self.state.native_of(router) >= moved.taken {
-            self.pay(router, weth, moved.taken)?;
-            self.wrap(weth, router, moved.taken);
-            self.transfer(input, router, address, moved.taken)?;
+        if input == weth && self.state.native_of(router) >= moved.input_taken {
+            self.pay(router, weth, moved.input_taken)?;
+            self.wrap(weth, router, moved.input_taken);
+            self.transfer(input, router, address, moved.input_taken)?;
         } else if payer == router {
-            self.transfer(input, router, address, moved.taken)?;
+            self.transfer(input, router, address, moved.input_taken)?;
         } else {
-            self.transfer_from(input, router, payer, address, moved.taken)?;
+            self.transfer_from(input, router, payer, address, moved.input_taken)?;
         }
-        if self.state.balance(input, address) < before + moved.taken {
-            return Err(reason("IIA"));
+        if self.state.balance(input, address) < before + moved.input_taken {
+            return Err(revert_reason("IIA"));
         }
         if let Some(pool) = self.state.pools3.get_mut(&address) {
             pool.range.price = kept_price(&moved, pool.range.low, pool.range.high);
         }
-        let (taken, paid) = (I256::from_raw(moved.taken), -I256::from_raw(moved.out));
+        let (taken, paid) = (I256::from_raw(moved.input_taken), -I256::from_raw(moved.out));
         let (amount0, amount1) = if zero_for_one { (taken, paid) } else { (paid, taken) };
         self.emit(
             address,
@@ -140,7 +140,7 @@ impl Machine<'_> {
         let data = &message.data[..];
         let abi::Universal::executeCall { commands, inputs, deadline } = arguments(data)?;
         if U256::from(self.env.time) > deadline {
-            return Err(error(&abi::Universal::TransactionDeadlinePassed {}));
+            return Err(revert_error(&abi::Universal::TransactionDeadlinePassed {}));
         }
         if commands.len() != inputs.len() {
             return Err(Bytes::new());
@@ -187,7 +187,7 @@ impl Machine<'_> {
                 }
             }
             other => {
-                Err(error(&abi::Universal::InvalidCommandType { commandType: U256::from(other) }))
+                Err(revert_error(&abi::Universal::InvalidCommandType { commandType: U256::from(other) }))
             }
         }
     }
@@ -213,7 +213,7 @@ impl Machine<'_> {
             }
         }
         let open = deltas.iter().any(|(_currency, owed, due)| owed != due);
-        if open { Err(error(&abi::Manager4::CurrencyNotSettled {})) } else { Ok(()) }
+        if open { Err(revert_error(&abi::Manager4::CurrencyNotSettled {})) } else { Ok(()) }
     }
 
     fn swap4(
@@ -223,7 +223,7 @@ impl Machine<'_> {
         deltas: &mut Deltas,
     ) -> Result<(), Reverted> {
         let id = id4(&swap.key);
-        let not_initialized = || error(&abi::Quoter4::PoolNotInitialized {});
+        let not_initialized = || revert_error(&abi::Quoter4::PoolNotInitialized {});
         let pool = *self.state.pools4.get(&id).ok_or_else(not_initialized)?;
         self.gas += SWAP_GAS;
         let amount = U256::from(swap.amountIn);
@@ -231,7 +231,7 @@ impl Machine<'_> {
         let out = after_hook(&pool, moved.out);
         let least = U256::from(swap.amountOutMinimum);
         if out < least {
-            return Err(error(&abi::Universal::V4TooLittleReceived {
+            return Err(revert_error(&abi::Universal::V4TooLittleReceived {
                 minimum: least,
                 received: out,
             }));
@@ -239,7 +239,7 @@ impl Machine<'_> {
         let scale = U256::from(10).pow(U256::from(36));
         let price = out.saturating_mul(scale) / amount.max(U256::ONE);
         if price < swap.minHopPriceX36 {
-            return Err(error(&abi::Universal::V4TooLittleReceivedPerHop {
+            return Err(revert_error(&abi::Universal::V4TooLittleReceivedPerHop {
                 hop: U256::ZERO,
                 minPrice: swap.minHopPriceX36,
                 price,
@@ -253,7 +253,7 @@ impl Machine<'_> {
         } else {
             (pool.currency1, pool.currency0)
         };
-        owe(deltas, input, moved.taken);
+        owe(deltas, input, moved.input_taken);
         credit(deltas, output, out);
         self.emit_swap4(router, id, &pool, swap.zeroForOne, &moved);
         Ok(())
@@ -265,10 +265,10 @@ impl Machine<'_> {
         id: B256,
         pool: &Pool4,
         zero_for_one: bool,
-        moved: &Moved,
+        moved: &SwapResult,
     ) {
         let signed = |value: U256| i128::try_from(value).unwrap_or(i128::MAX);
-        let (taken, paid) = (-signed(moved.taken), signed(moved.out));
+        let (taken, paid) = (-signed(moved.input_taken), signed(moved.out));
         let (amount0, amount1) = if zero_for_one { (taken, paid) } else { (paid, taken) };
         self.emit(
             self.env.contracts.exchange.v4.pool_manager,
@@ -296,7 +296,7 @@ impl Machine<'_> {
         let (currency, most) = decoded.map_err(|_invalid| Bytes::new())?;
         let owed = delta(deltas, currency).0;
         if owed > most {
-            return Err(error(&abi::Universal::V4TooMuchRequested {
+            return Err(revert_error(&abi::Universal::V4TooMuchRequested {
                 maximum: most,
                 requested: owed,
             }));
@@ -325,7 +325,7 @@ impl Machine<'_> {
         let (currency, least) = decoded.map_err(|_invalid| Bytes::new())?;
         let due = delta(deltas, currency).1;
         if due < least {
-            return Err(error(&abi::Universal::V4TooLittleReceived {
+            return Err(revert_error(&abi::Universal::V4TooLittleReceived {
                 minimum: least,
                 received: due,
             }));
@@ -349,7 +349,7 @@ pub(super) fn after_hook(pool: &Pool4, out: U256) -> U256 {
 }
 
 /// Returns the price to keep. A drained pool stays at its bound, so that a later swap in the other direction works.
-fn kept_price(moved: &Moved, low: U256, high: U256) -> U256 {
+fn kept_price(moved: &SwapResult, low: U256, high: U256) -> U256 {
     let inside = moved.after > SQRT_MIN + U256::ONE && moved.after < SQRT_MAX - U256::ONE;
     if inside { moved.after } else { moved.after.clamp(low + U256::ONE, high - U256::ONE) }
 }
@@ -380,7 +380,7 @@ fn recipient(named: Address, caller: Address, router: Address) -> Address {
 
 fn too_little(out: U256, least: U256) -> Result<Bytes, Reverted> {
     if out < least {
-        return Err(reason("Too little received"));
+        return Err(revert_reason("Too little received"));
     }
     Ok(Bytes::copy_from_slice(&out.to_be_bytes::<32>()))
 }

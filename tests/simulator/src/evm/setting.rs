@@ -110,7 +110,7 @@ fn add_pool(state: &mut State, contracts: &Contracts, pool: &PoolName) {
         Some((spacing, hooks)) => {
             let id = id4(&key4(zero, one, pool.fee, spacing, hooks));
             let pool =
-                Pool4 { currency0: zero, currency1: one, hooks, hook_takes: pool.takes, range };
+                Pool4 { currency0: zero, currency1: one, hooks, hook_takes: pool.hook_bps, range };
             state.pools4.insert(id, pool);
         }
     }

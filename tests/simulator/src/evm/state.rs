@@ -37,7 +37,7 @@ pub(crate) struct Token {
 
 /// The right of a spender in Permit2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Right {
+pub(crate) struct Permit2Right {
     pub(crate) amount: U256,
     pub(crate) expiration: u64,
     pub(crate) nonce: u64,
@@ -68,7 +68,7 @@ pub(crate) struct State {
     pub(crate) nonces: BTreeMap<Address, u64>,
     pub(crate) tokens: BTreeMap<Address, Token>,
     /// The Permit2 rights by owner, token and spender.
-    pub(crate) rights: BTreeMap<(Address, Address, Address), Right>,
+    pub(crate) rights: BTreeMap<(Address, Address, Address), Permit2Right>,
     pub(super) pools3: BTreeMap<Address, Pool3>,
     pub(super) pools4: BTreeMap<B256, Pool4>,
     pub(crate) lending: Venues,
@@ -100,7 +100,7 @@ impl State {
         token.and_then(|token| token.allowances.get(&(owner, spender))).copied().unwrap_or_default()
     }
 
-    pub(crate) fn right(&self, owner: Address, token: Address, spender: Address) -> Right {
+    pub(crate) fn right(&self, owner: Address, token: Address, spender: Address) -> Permit2Right {
         self.rights.get(&(owner, token, spender)).copied().unwrap_or_default()
     }
 

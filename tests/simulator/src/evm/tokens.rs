@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
 
 use super::abi;
-use super::machine::{Machine, Message, Reverted, arguments, is, reason, word};
+use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_reason, word};
 use super::state::TokenKind;
 
 const APPROVE_GAS: u64 = 26_000;
@@ -16,35 +16,35 @@ impl Machine<'_> {
         let (data, address) = (&message.data[..], message.to);
         let token = self.state.tokens.get(&address).ok_or_else(Bytes::new)?;
         let wraps = token.kind == TokenKind::Wrapped;
-        if is::<abi::Erc20::balanceOfCall>(data) {
+        if is_call::<abi::Erc20::balanceOfCall>(data) {
             let owner = arguments::<abi::Erc20::balanceOfCall>(data)?.owner;
             return Ok(word(self.state.balance(address, owner)));
         }
-        if is::<abi::Erc20::allowanceCall>(data) {
+        if is_call::<abi::Erc20::allowanceCall>(data) {
             let asked = arguments::<abi::Erc20::allowanceCall>(data)?;
             return Ok(word(self.state.allowance(address, asked.owner, asked.spender)));
         }
-        if is::<abi::Erc20::decimalsCall>(data) {
+        if is_call::<abi::Erc20::decimalsCall>(data) {
             return Ok(word(U256::from(token.decimals)));
         }
-        if is::<abi::Erc20::symbolCall>(data) {
+        if is_call::<abi::Erc20::symbolCall>(data) {
             return Ok(abi::Erc20::symbolCall::abi_encode_returns(&token.symbol.to_owned()).into());
         }
-        if is::<abi::Erc20::approveCall>(data) {
+        if is_call::<abi::Erc20::approveCall>(data) {
             let abi::Erc20::approveCall { spender, value } = arguments(data)?;
             self.approve(address, message.from, spender, value)?;
             return Ok(word(U256::ONE));
         }
-        if is::<abi::Erc20::transferCall>(data) {
+        if is_call::<abi::Erc20::transferCall>(data) {
             let abi::Erc20::transferCall { to, value } = arguments(data)?;
             self.transfer(address, message.from, to, value)?;
             return Ok(word(U256::ONE));
         }
-        if wraps && (data.is_empty() || is::<abi::Weth::depositCall>(data)) {
+        if wraps && (data.is_empty() || is_call::<abi::Weth::depositCall>(data)) {
             self.wrap(address, message.from, message.value);
             return Ok(Bytes::new());
         }
-        if wraps && is::<abi::Weth::withdrawCall>(data) {
+        if wraps && is_call::<abi::Weth::withdrawCall>(data) {
             let wad = arguments::<abi::Weth::withdrawCall>(data)?.wad;
             self.unwrap(address, message.from, wad)?;
             return Ok(Bytes::new());
@@ -62,7 +62,7 @@ impl Machine<'_> {
         self.gas += APPROVE_GAS;
         let one = self.state.tokens.get_mut(&token).ok_or_else(Bytes::new)?;
         if one.paused {
-            return Err(reason("Pausable: paused"));
+            return Err(revert_reason("Pausable: paused"));
         }
         let now = one.allowances.get(&(owner, spender)).copied().unwrap_or_default();
         if one.kind == TokenKind::ZeroFirst && !now.is_zero() && !value.is_zero() {
@@ -83,11 +83,11 @@ impl Machine<'_> {
         self.gas += TRANSFER_GAS;
         let one = self.state.tokens.get_mut(&token).ok_or_else(Bytes::new)?;
         if one.paused {
-            return Err(reason("Pausable: paused"));
+            return Err(revert_reason("Pausable: paused"));
         }
         let held = one.balances.get(&from).copied().unwrap_or_default();
         let left = held.checked_sub(value);
-        let left = left.ok_or_else(|| reason("ERC20: transfer amount exceeds balance"))?;
+        let left = left.ok_or_else(|| revert_reason("ERC20: transfer amount exceeds balance"))?;
         let arrives = match one.kind {
             TokenKind::Fee(bps) => value - value * U256::from(bps) / U256::from(10_000),
             TokenKind::Rebasing => value.saturating_sub(U256::ONE),
@@ -111,7 +111,7 @@ impl Machine<'_> {
     ) -> Result<(), Reverted> {
         let allowed = self.state.allowance(token, from, spender);
         let left = allowed.checked_sub(value);
-        let left = left.ok_or_else(|| reason("ERC20: insufficient allowance"))?;
+        let left = left.ok_or_else(|| revert_reason("ERC20: insufficient allowance"))?;
         self.transfer(token, from, to, value)?;
         if allowed != U256::MAX
             && let Some(one) = self.state.tokens.get_mut(&token)

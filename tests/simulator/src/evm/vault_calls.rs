@@ -7,21 +7,21 @@ use alloy_sol_types::{SolCall, SolError};
 use super::VenueName;
 use super::abi;
 use super::blue::{Amount, underflow};
-use super::machine::{Machine, Message, Reverted, arguments, error, is, word};
+use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call, word};
 use super::vaults::{Kind, LendsTo, Two, VaultTotals};
 
 const GAS: u64 = 130_000;
 
 /// The assets and shares that a call moves.
 #[derive(Debug, Clone, Copy)]
-struct Moved {
+struct MovedAmounts {
     assets: U256,
     shares: U256,
 }
 
 /// The accounts of a withdrawal.
 #[derive(Debug, Clone, Copy)]
-struct Ends {
+struct WithdrawalAccounts {
     caller: Address,
     receiver: Address,
     on_behalf: Address,
@@ -43,28 +43,28 @@ impl Machine<'_> {
     pub(super) fn vault(&mut self, message: &Message) -> Result<Bytes, Reverted> {
         let (vault, caller, data) = (message.to, message.from, &message.data[..]);
         let totals = self.state.vault_totals(vault, self.env.time).ok_or_else(Bytes::new)?;
-        if is::<abi::Vault::depositCall>(data) {
+        if is_call::<abi::Vault::depositCall>(data) {
             let abi::Vault::depositCall { assets, onBehalf } = arguments(data)?;
-            let moved = Moved { assets, shares: totals.to_shares(assets, false) };
-            self.enter(vault, totals, moved, (caller, onBehalf))?;
+            let moved = MovedAmounts { assets, shares: totals.to_shares(assets, false) };
+            self.deposit_into(vault, totals, moved, (caller, onBehalf))?;
             return Ok(word(moved.shares));
         }
-        if is::<abi::Vault::mintCall>(data) {
+        if is_call::<abi::Vault::mintCall>(data) {
             let abi::Vault::mintCall { shares, onBehalf } = arguments(data)?;
-            let moved = Moved { assets: totals.to_assets(shares, true), shares };
-            self.enter(vault, totals, moved, (caller, onBehalf))?;
+            let moved = MovedAmounts { assets: totals.to_assets(shares, true), shares };
+            self.deposit_into(vault, totals, moved, (caller, onBehalf))?;
             return Ok(word(moved.assets));
         }
-        if is::<abi::Vault::withdrawCall>(data) {
+        if is_call::<abi::Vault::withdrawCall>(data) {
             let abi::Vault::withdrawCall { assets, receiver, onBehalf } = arguments(data)?;
-            let moved = Moved { assets, shares: totals.to_shares(assets, true) };
-            self.exit(vault, totals, moved, Ends { caller, receiver, on_behalf: onBehalf })?;
+            let moved = MovedAmounts { assets, shares: totals.to_shares(assets, true) };
+            self.exit(vault, totals, moved, WithdrawalAccounts { caller, receiver, on_behalf: onBehalf })?;
             return Ok(word(moved.shares));
         }
-        if is::<abi::Vault::redeemCall>(data) {
+        if is_call::<abi::Vault::redeemCall>(data) {
             let abi::Vault::redeemCall { shares, receiver, onBehalf } = arguments(data)?;
-            let moved = Moved { assets: totals.to_assets(shares, false), shares };
-            self.exit(vault, totals, moved, Ends { caller, receiver, on_behalf: onBehalf })?;
+            let moved = MovedAmounts { assets: totals.to_assets(shares, false), shares };
+            self.exit(vault, totals, moved, WithdrawalAccounts { caller, receiver, on_behalf: onBehalf })?;
             return Ok(word(moved.assets));
         }
         self.vault_view(vault, totals, data)
@@ -82,35 +82,35 @@ impl Machine<'_> {
         }
     }
 
-    fn two(&self, vault: Address) -> Option<Two> {
+    fn vault_v2(&self, vault: Address) -> Option<Two> {
         match &self.state.lending.vaults.get(&vault)?.kind {
             Kind::Two(two) => Some(two.clone()),
             Kind::Meta(_) => None,
         }
     }
 
-    fn enter(
+    fn deposit_into(
         &mut self,
         vault: Address,
         totals: VaultTotals,
-        Moved { assets, shares }: Moved,
+        MovedAmounts { assets, shares }: MovedAmounts,
         (caller, on_behalf): (Address, Address),
     ) -> Result<(), Reverted> {
         self.gas += GAS;
         self.accrue(vault, totals);
-        let two = self.two(vault);
+        let two = self.vault_v2(vault);
         if let Some(two) = &two {
             if two.closed.receive_shares {
-                return Err(error(&abi::Vault::CannotReceiveShares {}));
+                return Err(revert_error(&abi::Vault::CannotReceiveShares {}));
             }
             if two.closed.send_assets {
-                return Err(error(&abi::Vault::CannotSendAssets {}));
+                return Err(revert_error(&abi::Vault::CannotSendAssets {}));
             }
         }
         let asset = self.state.lending.vaults.get(&vault).map(|one| one.asset).unwrap_or_default();
         let paid = self.transfer_from(asset, vault, caller, vault, assets);
         match &two {
-            Some(_) => paid.map_err(|_why| error(&abi::Vault::TransferFromReverted {}))?,
+            Some(_) => paid.map_err(|_why| revert_error(&abi::Vault::TransferFromReverted {}))?,
             None => paid?,
         }
         if let Some(one) = self.state.lending.vaults.get_mut(&vault) {
@@ -150,8 +150,8 @@ impl Machine<'_> {
                 self.allow(asset, *adapter, inner, assets);
                 let totals = self.state.vault_totals(inner, self.env.time);
                 let totals = totals.ok_or_else(Bytes::new)?;
-                let moved = Moved { assets, shares: totals.to_shares(assets, false) };
-                self.enter(inner, totals, moved, (*adapter, *adapter))?;
+                let moved = MovedAmounts { assets, shares: totals.to_shares(assets, false) };
+                self.deposit_into(inner, totals, moved, (*adapter, *adapter))?;
             }
             None => return Err(Bytes::new()),
         }
@@ -162,9 +162,9 @@ impl Machine<'_> {
     fn check_caps(&self, adapter: Address, data: &Bytes, two: &Two) -> Result<(), Reverted> {
         let cap = two.caps.get(&super::adapters::cap_of(adapter, data)).copied();
         let cap = cap.filter(|cap| !cap.is_zero());
-        let cap = cap.ok_or_else(|| error(&abi::Vault::ZeroAbsoluteCap {}))?;
+        let cap = cap.ok_or_else(|| revert_error(&abi::Vault::ZeroAbsoluteCap {}))?;
         if self.state.lent_by(adapter, self.env.time) > cap {
-            return Err(error(&abi::Vault::AbsoluteCapExceeded {}));
+            return Err(revert_error(&abi::Vault::AbsoluteCapExceeded {}));
         }
         Ok(())
     }
@@ -197,22 +197,22 @@ impl Machine<'_> {
             self.blue_supply(vault, &params, Amount::of_assets(part), vault)?;
             left -= part;
         }
-        if left.is_zero() { Ok(()) } else { Err(error(&abi::Vault::AllCapsReached {})) }
+        if left.is_zero() { Ok(()) } else { Err(revert_error(&abi::Vault::AllCapsReached {})) }
     }
 
     fn exit(
         &mut self,
         vault: Address,
         totals: VaultTotals,
-        moved: Moved,
-        ends: Ends,
+        moved: MovedAmounts,
+        ends: WithdrawalAccounts,
     ) -> Result<(), Reverted> {
         self.gas += GAS;
         self.accrue(vault, totals);
         if ends.caller != ends.on_behalf {
             return Err(underflow());
         }
-        match self.two(vault) {
+        match self.vault_v2(vault) {
             Some(two) => self.exit_two(vault, &two, moved, ends),
             None => self.exit_meta(vault, moved, ends),
         }
@@ -222,14 +222,14 @@ impl Machine<'_> {
         &mut self,
         vault: Address,
         two: &Two,
-        moved: Moved,
-        ends: Ends,
+        moved: MovedAmounts,
+        ends: WithdrawalAccounts,
     ) -> Result<(), Reverted> {
         if two.closed.send_shares {
-            return Err(error(&abi::Vault::CannotSendShares {}));
+            return Err(revert_error(&abi::Vault::CannotSendShares {}));
         }
         if two.closed.receive_assets {
-            return Err(error(&abi::Vault::CannotReceiveAssets {}));
+            return Err(revert_error(&abi::Vault::CannotReceiveAssets {}));
         }
         let asset = self.state.lending.vaults.get(&vault).map(|one| one.asset).unwrap_or_default();
         let missing = moved.assets.saturating_sub(self.state.balance(asset, vault));
@@ -240,7 +240,7 @@ impl Machine<'_> {
         }
         self.burn(vault, moved, ends, |_held| underflow())?;
         let paid = self.transfer(asset, vault, ends.receiver, moved.assets);
-        paid.map_err(|_why| error(&abi::Vault::TransferReverted {}))?;
+        paid.map_err(|_why| revert_error(&abi::Vault::TransferReverted {}))?;
         self.emit_withdraw(vault, moved, ends);
         Ok(())
     }
@@ -261,8 +261,8 @@ impl Machine<'_> {
             Some(LendsTo::Vault(inner)) => {
                 let totals = self.state.vault_totals(inner, self.env.time);
                 let totals = totals.ok_or_else(Bytes::new)?;
-                let moved = Moved { assets, shares: totals.to_shares(assets, true) };
-                let ends = Ends { caller: adapter, receiver: adapter, on_behalf: adapter };
+                let moved = MovedAmounts { assets, shares: totals.to_shares(assets, true) };
+                let ends = WithdrawalAccounts { caller: adapter, receiver: adapter, on_behalf: adapter };
                 self.exit(inner, totals, moved, ends)?;
             }
             None => return Err(Bytes::new()),
@@ -270,7 +270,7 @@ impl Machine<'_> {
         self.transfer(asset, adapter, vault, assets)
     }
 
-    fn exit_meta(&mut self, vault: Address, moved: Moved, ends: Ends) -> Result<(), Reverted> {
+    fn exit_meta(&mut self, vault: Address, moved: MovedAmounts, ends: WithdrawalAccounts) -> Result<(), Reverted> {
         let mut left = moved.assets;
         for (id, _cap, params) in self.queue(vault) {
             let market = self.state.lending.markets.get(&id);
@@ -282,7 +282,7 @@ impl Machine<'_> {
             }
         }
         if !left.is_zero() {
-            return Err(error(&abi::Vault::NotEnoughLiquidity {}));
+            return Err(revert_error(&abi::Vault::NotEnoughLiquidity {}));
         }
         let (sender, needed) = (ends.on_behalf, moved.shares);
         let short = |balance| {
@@ -299,8 +299,8 @@ impl Machine<'_> {
     fn burn(
         &mut self,
         vault: Address,
-        moved: Moved,
-        ends: Ends,
+        moved: MovedAmounts,
+        ends: WithdrawalAccounts,
         short: impl Fn(U256) -> Reverted,
     ) -> Result<(), Reverted> {
         let Some(one) = self.state.lending.vaults.get_mut(&vault) else { return Err(underflow()) };
@@ -314,9 +314,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn emit_withdraw(&mut self, vault: Address, moved: Moved, ends: Ends) {
-        let Ends { caller: sender, receiver, on_behalf: owner } = ends;
-        let Moved { assets, shares } = moved;
+    fn emit_withdraw(&mut self, vault: Address, moved: MovedAmounts, ends: WithdrawalAccounts) {
+        let WithdrawalAccounts { caller: sender, receiver, on_behalf: owner } = ends;
+        let MovedAmounts { assets, shares } = moved;
         self.emit(vault, &abi::Vault::Withdraw { sender, receiver, owner, assets, shares });
     }
 
@@ -328,59 +328,59 @@ impl Machine<'_> {
     ) -> Result<Bytes, Reverted> {
         let one = self.state.lending.vaults.get(&vault).ok_or_else(Bytes::new)?;
         let venue = VenueName::Vault(vault);
-        if is::<abi::Erc20::balanceOfCall>(data) {
+        if is_call::<abi::Erc20::balanceOfCall>(data) {
             let owner = arguments::<abi::Erc20::balanceOfCall>(data)?.owner;
             let shares = self.state.lending.shares_of(venue, owner);
             return Ok(word(self.state.lending.shown_shares(venue, owner, shares)));
         }
-        if is::<abi::Erc20::allowanceCall>(data) {
+        if is_call::<abi::Erc20::allowanceCall>(data) {
             return Ok(word(U256::ZERO));
         }
-        if is::<abi::Erc20::decimalsCall>(data) {
+        if is_call::<abi::Erc20::decimalsCall>(data) {
             return Ok(word(U256::from(18)));
         }
-        if is::<abi::Vault::nameCall>(data) || is::<abi::Vault::symbolCall>(data) {
+        if is_call::<abi::Vault::nameCall>(data) || is_call::<abi::Vault::symbolCall>(data) {
             return Ok(text(one.name));
         }
-        if is::<abi::Vault::assetCall>(data) {
+        if is_call::<abi::Vault::assetCall>(data) {
             return Ok(account(one.asset));
         }
-        if is::<abi::Vault::ownerCall>(data) {
+        if is_call::<abi::Vault::ownerCall>(data) {
             return Ok(account(one.owner));
         }
-        if is::<abi::Vault::curatorCall>(data) {
+        if is_call::<abi::Vault::curatorCall>(data) {
             return Ok(account(one.curator));
         }
-        if is::<abi::Vault::totalAssetsCall>(data) {
+        if is_call::<abi::Vault::totalAssetsCall>(data) {
             return Ok(word(totals.assets));
         }
-        if is::<abi::Vault::totalSupplyCall>(data) {
+        if is_call::<abi::Vault::totalSupplyCall>(data) {
             return Ok(word(one.supply));
         }
-        if is::<abi::Vault::convertToAssetsCall>(data) {
+        if is_call::<abi::Vault::convertToAssetsCall>(data) {
             let shares = arguments::<abi::Vault::convertToAssetsCall>(data)?.shares;
             return Ok(word(totals.to_assets(shares, false)));
         }
-        if is::<abi::Vault::previewDepositCall>(data) {
+        if is_call::<abi::Vault::previewDepositCall>(data) {
             let assets = arguments::<abi::Vault::previewDepositCall>(data)?.assets;
             return Ok(word(totals.to_shares(assets, false)));
         }
-        if is::<abi::Vault::previewMintCall>(data) {
+        if is_call::<abi::Vault::previewMintCall>(data) {
             let shares = arguments::<abi::Vault::previewMintCall>(data)?.shares;
             return Ok(word(totals.to_assets(shares, true)));
         }
-        if is::<abi::Vault::previewWithdrawCall>(data) {
+        if is_call::<abi::Vault::previewWithdrawCall>(data) {
             let assets = arguments::<abi::Vault::previewWithdrawCall>(data)?.assets;
             return Ok(word(totals.to_shares(assets, true)));
         }
-        if is::<abi::Vault::previewRedeemCall>(data) {
+        if is_call::<abi::Vault::previewRedeemCall>(data) {
             let shares = arguments::<abi::Vault::previewRedeemCall>(data)?.shares;
             return Ok(word(totals.to_assets(shares, false)));
         }
         match &one.kind {
             Kind::Two(two) => self.two_view(two, data),
             Kind::Meta(meta) => {
-                if is::<abi::Vault::maxWithdrawCall>(data) {
+                if is_call::<abi::Vault::maxWithdrawCall>(data) {
                     let owner = arguments::<abi::Vault::maxWithdrawCall>(data)?.owner;
                     return Ok(word(self.state.withdrawable(venue, owner, self.env.time)));
                 }
@@ -391,48 +391,48 @@ impl Machine<'_> {
 
     fn two_view(&self, two: &Two, data: &[u8]) -> Result<Bytes, Reverted> {
         // A Vault V2 always returns zero here.
-        if is::<abi::Vault::maxWithdrawCall>(data) {
+        if is_call::<abi::Vault::maxWithdrawCall>(data) {
             return Ok(word(U256::ZERO));
         }
-        if is::<abi::VaultTwo::adaptersLengthCall>(data) {
+        if is_call::<abi::VaultTwo::adaptersLengthCall>(data) {
             return Ok(word(U256::from(two.adapters.len())));
         }
-        if is::<abi::VaultTwo::adaptersCall>(data) {
+        if is_call::<abi::VaultTwo::adaptersCall>(data) {
             let index = arguments::<abi::VaultTwo::adaptersCall>(data)?.index;
             let index = usize::try_from(index).map_err(|_large| Bytes::new())?;
             return two.adapters.get(index).map(|one| account(*one)).ok_or_else(Bytes::new);
         }
-        if is::<abi::VaultTwo::adapterRegistryCall>(data) {
+        if is_call::<abi::VaultTwo::adapterRegistryCall>(data) {
             let contracts = self.env.contracts.network.lending.ok_or_else(Bytes::new)?;
             return Ok(account(contracts.adapter_registry));
         }
-        if is::<abi::VaultTwo::liquidityAdapterCall>(data) {
+        if is_call::<abi::VaultTwo::liquidityAdapterCall>(data) {
             let adapter = two.liquidity.as_ref().map(|(adapter, _data)| *adapter);
             return Ok(account(adapter.unwrap_or_default()));
         }
-        if is::<abi::VaultTwo::liquidityDataCall>(data) {
+        if is_call::<abi::VaultTwo::liquidityDataCall>(data) {
             let data = two.liquidity.as_ref().map(|(_adapter, data)| data.clone());
             let data = data.unwrap_or_default();
             return Ok(abi::VaultTwo::liquidityDataCall::abi_encode_returns(&data).into());
         }
-        if is::<abi::VaultTwo::virtualSharesCall>(data) {
+        if is_call::<abi::VaultTwo::virtualSharesCall>(data) {
             return Ok(word(U256::from(10).pow(U256::from(12))));
         }
-        if is::<abi::VaultTwo::absoluteCapCall>(data) {
+        if is_call::<abi::VaultTwo::absoluteCapCall>(data) {
             let id = arguments::<abi::VaultTwo::absoluteCapCall>(data)?.id;
             return Ok(word(two.caps.get(&id).copied().unwrap_or_default()));
         }
         let closed = &two.closed;
-        if is::<abi::VaultTwo::canReceiveSharesCall>(data) {
+        if is_call::<abi::VaultTwo::canReceiveSharesCall>(data) {
             return Ok(flag(!closed.receive_shares));
         }
-        if is::<abi::VaultTwo::canSendSharesCall>(data) {
+        if is_call::<abi::VaultTwo::canSendSharesCall>(data) {
             return Ok(flag(!closed.send_shares));
         }
-        if is::<abi::VaultTwo::canReceiveAssetsCall>(data) {
+        if is_call::<abi::VaultTwo::canReceiveAssetsCall>(data) {
             return Ok(flag(!closed.receive_assets));
         }
-        if is::<abi::VaultTwo::canSendAssetsCall>(data) {
+        if is_call::<abi::VaultTwo::canSendAssetsCall>(data) {
             return Ok(flag(!closed.send_assets));
         }
         Err(Bytes::new())
@@ -440,16 +440,16 @@ impl Machine<'_> {
 }
 
 fn queue_view(queue: &[(B256, U256)], data: &[u8]) -> Result<Bytes, Reverted> {
-    if is::<abi::VaultOne::withdrawQueueLengthCall>(data) {
+    if is_call::<abi::VaultOne::withdrawQueueLengthCall>(data) {
         return Ok(word(U256::from(queue.len())));
     }
-    if is::<abi::VaultOne::withdrawQueueCall>(data) {
+    if is_call::<abi::VaultOne::withdrawQueueCall>(data) {
         let index = arguments::<abi::VaultOne::withdrawQueueCall>(data)?.index;
         let index = usize::try_from(index).map_err(|_large| Bytes::new())?;
         let id = queue.get(index).map(|(id, _cap)| Bytes::copy_from_slice(id.as_slice()));
         return id.ok_or_else(Bytes::new);
     }
-    if is::<abi::VaultOne::configCall>(data) {
+    if is_call::<abi::VaultOne::configCall>(data) {
         let id = arguments::<abi::VaultOne::configCall>(data)?.id;
         let cap = queue.iter().find(|(known, _cap)| *known == id).map(|(_id, cap)| *cap);
         let answer = abi::VaultOne::configReturn {

@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, uint};
 use super::VenueName;
 use super::abi;
 use super::blue::{Market, WAD};
-use super::math::scaled;
+use super::math::mul_div;
 use super::state::State;
 
 /// The virtual shares of a vault whose asset has six decimals.
@@ -103,11 +103,11 @@ pub(super) struct VaultTotals {
 
 impl VaultTotals {
     pub(super) fn to_assets(self, shares: U256, up: bool) -> U256 {
-        scaled(shares, self.assets + U256::ONE, self.shares + VIRTUAL_SHARES, up)
+        mul_div(shares, self.assets + U256::ONE, self.shares + VIRTUAL_SHARES, up)
     }
 
     pub(super) fn to_shares(self, assets: U256, up: bool) -> U256 {
-        scaled(assets, self.shares + VIRTUAL_SHARES, self.assets + U256::ONE, up)
+        mul_div(assets, self.shares + VIRTUAL_SHARES, self.assets + U256::ONE, up)
     }
 }
 
@@ -136,7 +136,7 @@ impl Venues {
     }
 
     /// Returns whether no gate blocks withdrawals from a venue.
-    pub(crate) fn lets_out(&self, venue: VenueName) -> bool {
+    pub(crate) fn allows_withdrawals(&self, venue: VenueName) -> bool {
         let VenueName::Vault(vault) = venue else { return true };
         match self.vaults.get(&vault).map(|vault| &vault.kind) {
             Some(Kind::Two(two)) => !two.closed.send_shares && !two.closed.receive_assets,
@@ -170,7 +170,7 @@ impl State {
             }
             VenueName::Market(id) => {
                 let market = self.lending.markets.get(&id);
-                let totals = market.map(|market| market.totals.at(time));
+                let totals = market.map(|market| market.totals.accrued_at(time));
                 totals.map_or(U256::ZERO, |totals| totals.to_assets(shares, false))
             }
         }
@@ -188,7 +188,7 @@ impl State {
             VenueName::Vault(vault) => self.free(vault, time),
             VenueName::Market(id) => {
                 let market = self.lending.markets.get(&id);
-                market.map_or(U256::ZERO, |market| market.totals.at(time).liquidity())
+                market.map_or(U256::ZERO, |market| market.totals.accrued_at(time).liquidity())
             }
         }
     }
@@ -199,7 +199,7 @@ impl State {
         let (assets, lost) = match &one.kind {
             Kind::Two(two) => {
                 let elapsed = U256::from(time.saturating_sub(one.updated));
-                let most = one.total + scaled(one.total * elapsed, RATE_MAX, WAD, false);
+                let most = one.total + mul_div(one.total * elapsed, RATE_MAX, WAD, false);
                 (self.real_assets(vault, one.asset, two, time).min(most), U256::ZERO)
             }
             Kind::Meta(meta) => {
@@ -216,11 +216,11 @@ impl State {
             }
         };
         let grown = assets.saturating_sub(one.total);
-        let fee = scaled(grown, one.fee, WAD, false);
+        let fee = mul_div(grown, one.fee, WAD, false);
         let fee_shares = if fee.is_zero() {
             U256::ZERO
         } else {
-            scaled(fee, one.supply + VIRTUAL_SHARES, assets + U256::ONE - fee, false)
+            mul_div(fee, one.supply + VIRTUAL_SHARES, assets + U256::ONE - fee, false)
         };
         Some(VaultTotals { assets, shares: one.supply + fee_shares, lost, fee_shares })
     }

@@ -44,13 +44,13 @@ impl std::fmt::Display for VenueName {
 }
 
 /// The number of venues that agents can name on each network.
-pub(crate) const NAMED: usize = 7;
+pub(crate) const NAMED_VENUES: usize = 7;
 
 /// Returns the venues of a network in the order of their numbers.
 ///
 /// These are three vaults that the wallet may trust, a market to which a trusted vault lends, another market, a vault
 /// with an unknown owner, and a vault that no factory created.
-pub(crate) fn named(contracts: &Contracts) -> Vec<VenueName> {
+pub(crate) fn named_venues(contracts: &Contracts) -> Vec<VenueName> {
     let (first, second) = (market_id(&params(contracts, 0)), market_id(&params(contracts, 1)));
     let mut all: Vec<VenueName> = trusted(contracts).map(VenueName::Vault).to_vec();
     all.extend([VenueName::Market(first), VenueName::Market(second)]);
@@ -76,7 +76,7 @@ fn impostor() -> Address {
     Address::repeat_byte(0x1a)
 }
 
-/// Returns the adapter of the vault at this index of [`named`].
+/// Returns the adapter of the vault at this index of [`named_venues`].
 fn adapter(at: u8) -> Address {
     Address::repeat_byte(0xad - at)
 }
@@ -101,7 +101,7 @@ fn dollars(amount: u64) -> U256 {
 }
 
 /// Creates the venues of a chain at a time in Unix seconds.
-pub(crate) fn open(state: &mut State, contracts: &Contracts, time: u64) {
+pub(crate) fn open_venues(state: &mut State, contracts: &Contracts, time: u64) {
     let mut build = Build { state, contracts, time };
     build.market(0, 1_000_000, 60);
     build.market(1, 80_000, 45);
@@ -215,7 +215,7 @@ impl Build<'_> {
             supply_shares: shares,
             borrow_assets: part(assets),
             borrow_shares: part(shares),
-            updated: self.time,
+            updated_s: self.time,
             fee: if at == 0 { U256::ZERO } else { WAD / U256::from(10) },
             rate: WAD / U256::from(14 * YEAR),
         };

@@ -7,7 +7,7 @@ use bursar_core::networks::OP_GAS_PRICE_ORACLE;
 
 use super::abi;
 use super::contracts::id4;
-use super::machine::{Machine, Message, Reverted, arguments, error, is, word};
+use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call, word};
 use super::routers::{after_hook, hops};
 use super::state::Pool4;
 
@@ -19,7 +19,7 @@ impl Machine<'_> {
     pub(super) fn view(&self, message: &Message) -> Result<Bytes, Reverted> {
         let exchange = self.env.contracts.exchange;
         let (to, data) = (message.to, &message.data[..]);
-        if to == exchange.v3.factory && is::<abi::Factory3::getPoolCall>(data) {
+        if to == exchange.v3.factory && is_call::<abi::Factory3::getPoolCall>(data) {
             let abi::Factory3::getPoolCall { a, b, fee } = arguments(data)?;
             let address = self.env.contracts.pool3(a, b, fee.to());
             let known = self.state.pools3.contains_key(&address);
@@ -42,7 +42,7 @@ impl Machine<'_> {
             return self.feed(data);
         }
         match self.state.pools3.get(&to) {
-            Some(pool) if is::<abi::Pool3::slot0Call>(data) => {
+            Some(pool) if is_call::<abi::Pool3::slot0Call>(data) => {
                 let answer = abi::Pool3::slot0Return {
                     sqrtPriceX96: U160::from(pool.range.price),
                     tick: I24::ZERO,
@@ -54,7 +54,7 @@ impl Machine<'_> {
                 };
                 Ok(abi::Pool3::slot0Call::abi_encode_returns(&answer).into())
             }
-            Some(pool) if is::<abi::Pool3::liquidityCall>(data) => {
+            Some(pool) if is_call::<abi::Pool3::liquidityCall>(data) => {
                 Ok(word(U256::from(pool.range.liquidity)))
             }
             Some(_pool) => Err(Bytes::new()),
@@ -64,10 +64,10 @@ impl Machine<'_> {
 
     fn feed(&self, data: &[u8]) -> Result<Bytes, Reverted> {
         let feed = self.env.contracts.exchange.native_feed.ok_or_else(Bytes::new)?;
-        if is::<abi::Feed::decimalsCall>(data) {
+        if is_call::<abi::Feed::decimalsCall>(data) {
             return Ok(word(U256::from(feed.decimals)));
         }
-        if !is::<abi::Feed::latestRoundDataCall>(data) {
+        if !is_call::<abi::Feed::latestRoundDataCall>(data) {
             return Err(Bytes::new());
         }
         let (answer, updated) = self.state.feed;
@@ -83,13 +83,13 @@ impl Machine<'_> {
 
     fn quoter3(&self, data: &[u8]) -> Result<Bytes, Reverted> {
         let exchange = self.env.contracts.exchange;
-        if is::<abi::Router3::factoryCall>(data) {
+        if is_call::<abi::Router3::factoryCall>(data) {
             return Ok(Bytes::from(exchange.v3.factory.into_word()));
         }
-        if is::<abi::Router3::WETH9Call>(data) {
+        if is_call::<abi::Router3::WETH9Call>(data) {
             return Ok(Bytes::from(exchange.wrapped_native.into_word()));
         }
-        if is::<abi::Quoter3::quoteExactInputSingleCall>(data) {
+        if is_call::<abi::Quoter3::quoteExactInputSingleCall>(data) {
             let params = arguments::<abi::Quoter3::quoteExactInputSingleCall>(data)?.params;
             let hop = (params.tokenIn, params.tokenOut, params.fee.to());
             let (out, after) = self.quote3(hop, params.amountIn)?;
@@ -135,18 +135,18 @@ impl Machine<'_> {
 
     fn quoter4(&self, data: &[u8]) -> Result<Bytes, Reverted> {
         let exchange = self.env.contracts.exchange;
-        if is::<abi::View4::poolManagerCall>(data) {
+        if is_call::<abi::View4::poolManagerCall>(data) {
             return Ok(Bytes::from(exchange.v4.pool_manager.into_word()));
         }
         let params = arguments::<abi::Quoter4::quoteExactInputSingleCall>(data)?.params;
         let id = id4(&params.key);
         let wrapped = |inner: Vec<u8>| {
-            error(&abi::Quoter4::UnexpectedRevertBytes { revertData: inner.into() })
+            revert_error(&abi::Quoter4::UnexpectedRevertBytes { revertData: inner.into() })
         };
         let missing = || wrapped(abi::Quoter4::PoolNotInitialized {}.abi_encode());
         let pool = self.state.pools4.get(&id).ok_or_else(missing)?;
         let moved = pool.range.sell(params.zeroForOne, U256::from(params.exactAmount));
-        if moved.drained {
+        if moved.is_drained {
             return Err(wrapped(abi::Quoter4::NotEnoughLiquidity { poolId: id }.abi_encode()));
         }
         let answer = abi::Quoter4::quoteExactInputSingleReturn {
@@ -166,11 +166,11 @@ impl Machine<'_> {
     }
 
     fn view4(&self, data: &[u8]) -> Result<Bytes, Reverted> {
-        if is::<abi::View4::poolManagerCall>(data) {
+        if is_call::<abi::View4::poolManagerCall>(data) {
             let manager = self.env.contracts.exchange.v4.pool_manager;
             return Ok(Bytes::from(manager.into_word()));
         }
-        if is::<abi::View4::getSlot0Call>(data) {
+        if is_call::<abi::View4::getSlot0Call>(data) {
             let id = arguments::<abi::View4::getSlot0Call>(data)?.id;
             let pool = self.state.pools4.get(&id);
             let answer = abi::View4::getSlot0Return {
