@@ -67,7 +67,8 @@ mod tests {
     #[test]
     fn agent_of_a_path_with_markup() {
         let data = "/Users/a & b/<x>/Library/Application Support/bursar".into();
-        let service = Service::for_other_platform(Scope::User, "/usr/local/bin/bursar".into(), data);
+        let service =
+            Service::for_other_platform(Scope::User, "/usr/local/bin/bursar".into(), data);
         crate::accept("agent", agent(&service, Path::new("/Users/a & b/Library/Logs/bursar")));
     }
 }

@@ -15,7 +15,10 @@ use crate::operator::Operator;
 ///
 /// # Errors
 /// The operator cancelled the question.
-pub(crate) fn offer_lingering(operator: &dyn Operator, is_known: bool) -> Result<Option<String>, Fault> {
+pub(crate) fn offer_lingering(
+    operator: &dyn Operator,
+    is_known: bool,
+) -> Result<Option<String>, Fault> {
     let lines = ["The service starts when you log in, and stops when you log out.".to_owned()];
     let name = current_name().unwrap_or_default();
     let command = format!("loginctl enable-linger {name}");

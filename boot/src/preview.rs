@@ -19,7 +19,8 @@ pub fn preview(platform: Platform, wanted: &InstallRequest) -> Result<String, Fa
             let mut text = format!("# {UNIT}\n{}", systemd::unit(&service));
             if wanted.unlock == Some(true) {
                 let paths = Paths::of(wanted.scope)?;
-                let drop_in = systemd::unlock_drop_in(&paths.credential, credential::strongest_tier());
+                let drop_in =
+                    systemd::unlock_drop_in(&paths.credential, credential::strongest_tier());
                 text.push_str(&format!("\n# {UNIT}.d/unlock.conf\n{drop_in}"));
             }
             if wanted.ledger == Some(true) {
@@ -31,15 +32,21 @@ pub fn preview(platform: Platform, wanted: &InstallRequest) -> Result<String, Fa
         Platform::Macos => {
             let home =
                 std::env::var_os("HOME").map_or_else(|| PathBuf::from("/Users/you"), PathBuf::from);
-            let service =
-                Service::for_other_platform(Scope::User, wanted.program.clone(), wanted.data.clone());
+            let service = Service::for_other_platform(
+                Scope::User,
+                wanted.program.clone(),
+                wanted.data.clone(),
+            );
             Ok(launchd::agent(&service, &home.join("Library/Logs/bursar")))
         }
         Platform::Windows => {
             let named = std::env::var("USERNAME").or_else(|_unset| std::env::var("USER"));
             let account = named.unwrap_or_else(|_unset| "you".to_owned());
-            let service =
-                Service::for_other_platform(wanted.scope, wanted.program.clone(), wanted.data.clone());
+            let service = Service::for_other_platform(
+                wanted.scope,
+                wanted.program.clone(),
+                wanted.data.clone(),
+            );
             Ok(task_scheduler::task(&service, &account))
         }
     }

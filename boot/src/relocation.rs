@@ -121,7 +121,8 @@ fn move_folder_with_hook(
         return Err(Fault::because(Code::DataFolder, message));
     }
     let folder = open_folder(&source).map_err(|error| unusable_folder(&source, &error))?;
-    let found = rustix::fs::fstat(&folder).map_err(|error| unusable_folder(&source, &error.into()))?;
+    let found =
+        rustix::fs::fstat(&folder).map_err(|error| unusable_folder(&source, &error.into()))?;
     let owner = Owner { uid: found.st_uid, gid: found.st_gid };
     let lock = lock(&source)?;
     if to.join("journal.redb").exists() {
@@ -337,7 +338,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (from, to) = (folder(root.path()), root.path().join("to"));
         let mut code = None;
-        let moved = move_folder_with_hook(&from, &to, current_owner(), || code = lock(&from).err().map(|one| one.code));
+        let moved = move_folder_with_hook(&from, &to, current_owner(), || {
+            code = lock(&from).err().map(|one| one.code)
+        });
         moved.unwrap();
         assert_eq!(code, Some(Code::EngineRunning));
     }

@@ -85,8 +85,9 @@ impl<'a> Work<'a> {
             limit::set(service, wanted)?;
         }
         if let Some(consent) = consent {
-            let is_stored = read(&paths.credential)?
-                .is_some_and(|text| credential::contains_password(&text, &consent.password, service.scope));
+            let is_stored = read(&paths.credential)?.is_some_and(|text| {
+                credential::contains_password(&text, &consent.password, service.scope)
+            });
             if !is_stored || !plan.lines.is_empty() {
                 operator.progress("encrypting the password");
                 let text = credential::encrypt(&consent.password, plan.tier, service.scope)?;
@@ -103,7 +104,8 @@ impl<'a> Work<'a> {
         if !before.enabled {
             manager.must(&["enable", UNIT])?;
         }
-        let is_unchanged = self.changes.is_empty() && self.relocated.is_none() && !self.was_unfinished;
+        let is_unchanged =
+            self.changes.is_empty() && self.relocated.is_none() && !self.was_unfinished;
         let is_proven = consent.is_none() || !before.is_locked();
         let condition = if before.is_active() && is_unchanged && is_proven {
             manager.condition()?
@@ -130,7 +132,8 @@ impl<'a> Work<'a> {
                 let account = account::ensure(&mut self.changes)?;
                 if let Some(from) = &plan.folder_to_relocate {
                     operator.progress("moving the data folder");
-                    self.relocated = Some(relocation::move_folder(from, &service.data, account.owner)?);
+                    self.relocated =
+                        Some(relocation::move_folder(from, &service.data, account.owner)?);
                 }
             }
             Scope::User if !service.data.exists() => {

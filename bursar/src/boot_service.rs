@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{GlobalOptions, InstallArgs, ScopeArgs};
 use crate::engine_command::read_password;
-use crate::failure::{report_failure, print_result};
+use crate::failure::{print_result, report_failure};
 
 /// The operator at this process's terminal.
 struct TerminalOperator<'a> {

@@ -24,11 +24,19 @@ pub(crate) fn demo(global: &GlobalOptions, arguments: &[OsString]) -> u8 {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let message = "The demo is a separate program, `bursar-demo`, which is not installed: run \
                  `cargo install --path demo`, or `cargo run --release -p bursar-demo` in the source folder.";
-            crate::failure::report_failure("demo", global, Fault::because(Code::NothingFound, message))
+            crate::failure::report_failure(
+                "demo",
+                global,
+                Fault::because(Code::NothingFound, message),
+            )
         }
         Err(error) => {
             let message = format!("{} cannot be started: {error}.", program.display());
-            crate::failure::report_failure("demo", global, Fault::because(Code::InternalError, message))
+            crate::failure::report_failure(
+                "demo",
+                global,
+                Fault::because(Code::InternalError, message),
+            )
         }
     }
 }

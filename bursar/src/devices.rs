@@ -73,7 +73,8 @@ mod tests {
     #[cfg(feature = "emulator")]
     #[test]
     fn a_developer_build_uses_emulators_of_this_machine_only() {
-        let devices = chosen_devices(Some(OsStr::new("127.0.0.1:9999, [::1]:9998"))).unwrap().unwrap();
+        let devices =
+            chosen_devices(Some(OsStr::new("127.0.0.1:9999, [::1]:9998"))).unwrap().unwrap();
         assert_eq!(devices.emulated_at().as_deref(), Some("127.0.0.1:9999, [::1]:9998"));
         for text in ["192.0.2.1:9999", "0.0.0.0:9999", "127.0.0.1", "localhost:9999", ",", "x"] {
             let fault = chosen_devices(Some(OsStr::new(text))).unwrap_err();

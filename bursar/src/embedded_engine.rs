@@ -292,7 +292,9 @@ async fn relay(
                 if sources.needs_a_person(&asked) {
                     return Ok(RunOutcome::NeedsAnswer(prompt.clone()));
                 }
-                let Some(answer) = session.next().await else { return Ok(RunOutcome::Disconnected) };
+                let Some(answer) = session.next().await else {
+                    return Ok(RunOutcome::Disconnected);
+                };
                 upstream.send(&answer).await;
                 recorded.push(RecordedAnswer { prompt: prompt.clone(), answer });
                 replayed = replayed.saturating_add(1);

@@ -50,7 +50,9 @@ fn main() -> ExitCode {
         Ok(Cli { global, screen, command: None }) if console::is_possible(&global) => {
             in_runtime("console", &global, console::run(&global, &screen))
         }
-        Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => run_piped_session(&global),
+        Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => {
+            run_piped_session(&global)
+        }
         Ok(Cli { global, command: None, .. }) => usage::report_no_command(&global),
         Err(error) => usage::parse_error(error, &arguments),
     })
@@ -70,7 +72,9 @@ fn run_piped_session(global: &GlobalOptions) -> u8 {
             Ok(line) if line.trim().is_empty() || line.trim_start().starts_with('#') => continue,
             Ok(line) => match Order::parse_line(&line) {
                 Ok(order) => dispatch(global, Command::Order(Box::new(order))),
-                Err(error) => report_failure("session", global, Fault::because(Code::BadInput, error.0)),
+                Err(error) => {
+                    report_failure("session", global, Fault::because(Code::BadInput, error.0))
+                }
             },
             Err(error) => {
                 let fault = Fault::because(Code::BadInput, "Standard input cannot be read.");
@@ -127,6 +131,8 @@ fn in_runtime(command: &str, global: &GlobalOptions, work: impl Future<Output = 
             runtime.shutdown_timeout(Duration::from_millis(LINGER_MS));
             exit
         }
-        Err(error) => report_failure(command, global, Fault::new(Code::InternalError).with_detail(error)),
+        Err(error) => {
+            report_failure(command, global, Fault::new(Code::InternalError).with_detail(error))
+        }
     }
 }

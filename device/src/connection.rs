@@ -88,7 +88,16 @@ impl<K, T> Connection<K, T> {
         let ledger = tokio::sync::Mutex::new(Ledger::from_transport(transport));
         let (owes_answer, is_lost, owing) =
             (AtomicBool::default(), AtomicBool::default(), owing.clone());
-        Self { inner: Arc::new(Inner { key, name, unanswered_devices: owing, owes_answer, is_lost, ledger }) }
+        Self {
+            inner: Arc::new(Inner {
+                key,
+                name,
+                unanswered_devices: owing,
+                owes_answer,
+                is_lost,
+                ledger,
+            }),
+        }
     }
 }
 

@@ -54,8 +54,9 @@ impl Devices for Emulators {
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
         Box::pin(async move {
             // A restarted emulator has the same address, so lost ones are removed here; a real device gets a new id.
-            let is_lost =
-                |at: &SocketAddr| self.unanswered_devices.get(at).is_some_and(|device| device.is_lost());
+            let is_lost = |at: &SocketAddr| {
+                self.unanswered_devices.get(at).is_some_and(|device| device.is_lost())
+            };
             let lost: Vec<SocketAddr> = self.addresses.iter().copied().filter(is_lost).collect();
             self.unanswered_devices.retain(|at| !lost.contains(at));
             let mut devices = Vec::new();
@@ -69,7 +70,8 @@ impl Devices for Emulators {
                     continue;
                 };
                 let name = format!("Ledger Flex emulator ({})", address.port());
-                let connection = Connection::new(*address, name, transport, &self.unanswered_devices);
+                let connection =
+                    Connection::new(*address, name, transport, &self.unanswered_devices);
                 devices.push(Arc::new(connection) as Arc<dyn Device>);
             }
             Ok(devices)
@@ -114,7 +116,8 @@ impl Devices for InProcess {
             None => {
                 let cable = Cable(Arc::clone(&self.device));
                 let name = "Ledger Flex (0001)".to_owned();
-                Arc::new(Connection::new(plugged, name, cable, &self.unanswered_devices)) as Arc<dyn Device>
+                Arc::new(Connection::new(plugged, name, cable, &self.unanswered_devices))
+                    as Arc<dyn Device>
             }
         });
         Box::pin(std::future::ready(Ok(device.into_iter().collect())))

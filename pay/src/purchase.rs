@@ -319,8 +319,9 @@ impl Purchase {
         payment: &Payment,
     ) -> Result<StatusCode, BodyError> {
         self.record_receipt(&answer.headers);
-        let filled =
-            self.pass_on_while_reporting(payment, async |sink| sink.pass_on_body(&mut answer).await).await;
+        let filled = self
+            .pass_on_while_reporting(payment, async |sink| sink.pass_on_body(&mut answer).await)
+            .await;
         filled.map(|()| answer.status)
     }
 

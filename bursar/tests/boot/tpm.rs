@@ -90,7 +90,8 @@ fn the_password_opens_with_this_machines_tpm_only() {
     drop(tpm);
 
     let tpm = Tpm::start(&state, port);
-    let second = machine.boot("step pay pay a 1000000\nstep doctor owner doctor\n", BootEnd::PowerCut);
+    let second =
+        machine.boot("step pay pay a 1000000\nstep doctor owner doctor\n", BootEnd::PowerCut);
     assert_eq!(second.must("pay"), "200 signed", "{}", second.text());
     assert!(second.step("doctor").1.contains("host key and TPM"), "{}", second.text());
     drop(tpm);

@@ -201,7 +201,10 @@ pub(crate) fn check_envelope(name: &str, output: &Output, wanted: &str) -> Resul
     rule(document["ok"] == false && document["data"].is_null(), "failure")?;
     let error = &document["error"];
     rule(error["code"] == wanted, "another end was expected")?;
-    rule(error["exit"] == exit && EXIT_CODES.contains(&(wanted, exit)), "the exit code of the fault")?;
+    rule(
+        error["exit"] == exit && EXIT_CODES.contains(&(wanted, exit)),
+        "the exit code of the fault",
+    )?;
     rule(error["message"].as_str().is_some_and(|text| !text.is_empty()), "a message")?;
     rule(error["retryable"].is_boolean() && error.get("hint").is_some(), "hint and retryable")
 }
@@ -226,7 +229,10 @@ fn every_command_answers_with_one_envelope_in_every_state() {
     let stage = &Stage::new();
     let (locked, down) = (stage.copy("locked"), stage.copy("down"));
     let wrong = std::thread::scope(|scope| {
-        let others = [scope.spawn(|| stage.check_locked(&locked)), scope.spawn(|| stage.check_without_engine(&down))];
+        let others = [
+            scope.spawn(|| stage.check_locked(&locked)),
+            scope.spawn(|| stage.check_without_engine(&down)),
+        ];
         let mut wrong = stage.check_open();
         wrong.extend(others.into_iter().flat_map(|other| other.join().unwrap()));
         wrong

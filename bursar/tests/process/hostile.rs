@@ -356,7 +356,8 @@ fn t_20_no_foreign_control_sequence_reaches_a_real_terminal() {
     let rest = strip_console_sequences(&terminal.written_output());
     assert!(rest.contains("\\u{1b}[3J") && rest.contains("\\u{9b}31m"), "{rest}");
     // The bell rings when a payment is pending.
-    let found: Vec<char> = rest.chars().filter(|ch| is_dangerous_char(*ch) && *ch != '\u{7}').collect();
+    let found: Vec<char> =
+        rest.chars().filter(|ch| is_dangerous_char(*ch) && *ch != '\u{7}').collect();
     assert!(found.is_empty(), "{found:?} in {rest:?}");
     assert!(!rest.contains("\u{7}]") && rest.matches('\u{7}').count() <= 1, "{rest:?}");
 }

@@ -74,7 +74,8 @@ fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
 #[test]
 fn paid_request_differs_from_the_first_by_one_header() {
     let shop = Shop::selling("10000", |stream| {
-        let headers = [("payment-response", settlement_header()), ("content-type", "a/b".to_owned())];
+        let headers =
+            [("payment-response", settlement_header()), ("content-type", "a/b".to_owned())];
         let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
         write_response(stream, "201 Created", &headers, "done");
     });

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::pay::short_id;
-use crate::payer::{CommandResult, Payer, AGENT_VARIABLES, pay_without_agent};
+use crate::payer::{AGENT_VARIABLES, CommandResult, Payer, pay_without_agent};
 use crate::shop::{Shop, header, offer, write_response};
 
 #[test]
@@ -30,10 +30,16 @@ fn lost_connection_is_retried_with_the_same_payment() {
     let deaf = Shop::selling("10000", |_hangs_up| {});
     let ended = payer.run_pay("bearer", &[&deaf.url, "--json"]);
     let told = ended.json();
-    assert_eq!((ended.exit_code, &told["error"]["code"]), (1, &json!("PAYMENT_UNANSWERED")), "{told}");
+    assert_eq!(
+        (ended.exit_code, &told["error"]["code"]),
+        (1, &json!("PAYMENT_UNANSWERED")),
+        "{told}"
+    );
     assert_eq!((deaf.payments().len(), &told["data"]["paid"]["sent"]), (3, &json!(3)));
     let id = told["data"]["request_id"].as_str().unwrap();
-    assert!(told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short_id(id))));
+    assert!(
+        told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short_id(id)))
+    );
     assert_eq!(payer.history().len(), 2);
 
     // With `--json`, a truncated body can be requested again from its beginning.
@@ -77,7 +83,8 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     // A 409 with another reason is final.
     let spent = json!({ "error": { "message": "no", "code": "payment_spent" } }).to_string();
     let told = spent.clone();
-    let other = Shop::selling("10000", move |stream| write_response(stream, "409 Conflict", &[], &told));
+    let other =
+        Shop::selling("10000", move |stream| write_response(stream, "409 Conflict", &[], &told));
     let ended = payer.run_pay("bearer", &[&other.url]);
     assert_eq!((ended.exit_code, ended.out), (1, spent));
     assert_eq!(other.payments().len(), 1);
@@ -99,7 +106,8 @@ fn two_commands_in_one_second_are_two_payments() {
     let payer = Payer::new();
     for mode in ["hmac", "bearer"] {
         let before = shop.payments().len();
-        let all: Vec<_> = (0..4).map(|_n| payer.pay_command(mode, &[&shop.url]).spawn().unwrap()).collect();
+        let all: Vec<_> =
+            (0..4).map(|_n| payer.pay_command(mode, &[&shop.url]).spawn().unwrap()).collect();
         for child in all {
             let ended = CommandResult::of(child.wait_with_output().unwrap());
             assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"), "{ended:?}");
@@ -164,7 +172,9 @@ fn a_receipt_shows_no_control_characters() {
 #[test]
 fn nothing_is_signed_above_the_maximum_or_without_an_offer() {
     let dear = Shop::selling("10001", |stream| write_response(stream, "200 OK", &[], "goods"));
-    let vague = Shop::open(|_, stream| write_response(stream, "402 Payment Required", &[], "send a cheque"));
+    let vague = Shop::open(|_, stream| {
+        write_response(stream, "402 Payment Required", &[], "send a cheque")
+    });
     let payer = Payer::new();
     let ended = payer.run_pay("bearer", &[&dear.url, "--max", "0.01"]);
     assert_eq!((ended.exit_code, ended.out.as_str()), (6, ""), "{ended:?}");
@@ -208,7 +218,9 @@ fn missing_or_wrong_agent_variables_are_reported_and_nothing_is_paid() {
 
     let mut payer = Payer::new();
     for name in AGENT_VARIABLES {
-        let ended = CommandResult::of(payer.pay_command("hmac", &[&shop.url]).env_remove(name).output().unwrap());
+        let ended = CommandResult::of(
+            payer.pay_command("hmac", &[&shop.url]).env_remove(name).output().unwrap(),
+        );
         assert!(ended.exit_code == 2 && ended.err.contains(name), "{ended:?}");
     }
     for words in [

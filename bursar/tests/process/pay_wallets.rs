@@ -65,7 +65,11 @@ fn unanswered_sign_is_repeated_byte_for_byte_and_polls_survive_a_restart() {
             }
         });
         let (ended, payments) = pay(&wallet, mode);
-        assert_eq!((ended.exit_code, ended.out.as_str(), payments.len()), (0, "goods", 1), "{ended:?}");
+        assert_eq!(
+            (ended.exit_code, ended.out.as_str(), payments.len()),
+            (0, "goods", 1),
+            "{ended:?}"
+        );
         let seen = wallet.requests();
         let asks: Vec<&ReceivedRequest> =
             seen.iter().filter(|call| call.line.starts_with("POST /sign ")).collect();

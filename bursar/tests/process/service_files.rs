@@ -78,7 +78,8 @@ fn systemd_analyze_verifies_every_unit() {
     let home = Home::new();
     for scope in ["--user", "--system"] {
         for options in ["", " --unlock --daily 5", " --ledger", " --unlock --daily 5 --ledger"] {
-            let text = dry_run_output(&home, &home.data(), &format!("--platform linux {scope}{options}"));
+            let text =
+                dry_run_output(&home, &home.data(), &format!("--platform linux {scope}{options}"));
             let folder = tempfile::tempdir().unwrap();
             // The printed text separates the files by comments with their names.
             for part in text.split("\n# ") {

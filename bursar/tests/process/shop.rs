@@ -55,7 +55,9 @@ pub(crate) struct Shop {
 
 impl Shop {
     /// Starts a server. `answer` writes the response; then the connection is closed.
-    pub(crate) fn open(mut answer: impl FnMut(&ReceivedRequest, &mut TcpStream) + Send + 'static) -> Self {
+    pub(crate) fn open(
+        mut answer: impl FnMut(&ReceivedRequest, &mut TcpStream) + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/goods?x=1", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -104,7 +106,12 @@ impl Shop {
 }
 
 /// Writes a complete response. Ignores errors, because the command may have gone away.
-pub(crate) fn write_response(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &str) {
+pub(crate) fn write_response(
+    stream: &mut TcpStream,
+    status: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) {
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();

@@ -13,7 +13,14 @@ const fn row(
     locked: &'static str,
     down: &'static str,
 ) -> Row {
-    Row { name, succeeding_line: fine, failing_line: bad, failing_code: fault, code_if_locked: locked, code_without_engine: down }
+    Row {
+        name,
+        succeeding_line: fine,
+        failing_line: bad,
+        failing_code: fault,
+        code_if_locked: locked,
+        code_without_engine: down,
+    }
 }
 
 /// The rows are ordered so that no command removes an object that a later one needs.

@@ -62,7 +62,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         // The limits for unattended use apply from the start of the engine until a person unlocks the wallet.
         Event::EngineStarted => state.unattended.active = true,
         Event::UnattendedDayStarted { start } => state.unattended.begin(start.clone()),
-        Event::WalletLocked { noted_entry: noted, .. } => wallets::record_noted_entry(state, *noted),
+        Event::WalletLocked { noted_entry: noted, .. } => {
+            wallets::record_noted_entry(state, *noted)
+        }
         Event::WalletDeleted => wallets::delete(state),
         // This event changes no state: it only informs readers of the journal.
         Event::PasswordChanged => {}
@@ -146,8 +148,11 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             return changed(prompts::approve(state, id, asset.as_deref(), status));
         }
         Event::ExecutionApproved { id, by, until, quote, floor, counted_value: counted } => {
-            let measured =
-                plans::PlanMeasurement { quote: quote.clone(), floor: *floor, counted_value: *counted };
+            let measured = plans::PlanMeasurement {
+                quote: quote.clone(),
+                floor: *floor,
+                counted_value: *counted,
+            };
             let plan = plans::new(entry, Approver::Operator(*by), until, measured);
             return changed(plans::approve(state, id, plan));
         }

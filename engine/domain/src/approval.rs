@@ -37,7 +37,11 @@ pub(crate) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commis
 }
 
 /// Returns the reason that would refuse an approval at this moment, if there is one.
-pub(crate) fn approval_refusal(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
+pub(crate) fn approval_refusal(
+    state: &State,
+    request: &Request,
+    moment: &Moment,
+) -> Option<Refusal> {
     // Assumes a trusted journal: an untrusted one only holds requests and never refuses them.
     let verdict = || fresh_verdict(state, moment, true, request, &Requote::Nothing).1;
     may_be_approved(state).and_then(|()| verdict()).err()

@@ -79,7 +79,8 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let digest = card::digest(&terms, reason, policy.version);
     // A tenth of the policy's largest request: above that, an accidental approval is expensive.
     let tenth = Usd(limits.per_request.0.checked_div(10).unwrap_or(0));
-    let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_CONFIRM_TYPING_ABOVE));
+    let typed_from =
+        state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_CONFIRM_TYPING_ABOVE));
     Some(Card {
         id: request.id,
         terms,

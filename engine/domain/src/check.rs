@@ -40,7 +40,8 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
             let held = state.held.values().filter(of_lane).map(|request| request.ask.usd());
             let executing = state.executing.values().filter(of_lane);
             let executing = executing.filter_map(|request| Some(request.execution()?.reserved()));
-            let by_device = state.reserved_for_device().filter(of_lane).map(|request| request.ask.usd());
+            let by_device =
+                state.reserved_for_device().filter(of_lane).map(|request| request.ask.usd());
             let sum = held
                 .chain(executing)
                 .chain(by_device)

@@ -83,7 +83,10 @@ pub(crate) fn has_failed(state: &State, request: &Request) -> bool {
     let took_effect = execution
         .main_step()
         .is_some_and(|step| matches!(step.outcome, Some(Outcome::Succeeded { .. })));
-    pays_input(&request.ask) && !is_executed && !took_effect && has_signed(state, request, execution)
+    pays_input(&request.ask)
+        && !is_executed
+        && !took_effect
+        && has_signed(state, request, execution)
 }
 
 /// Returns the value of a trade's gas fee that counts in the daily volume; `None` in other lanes.

@@ -433,7 +433,8 @@ impl Standing {
         let confirmed = record.and_then(|record| record.confirmed.as_ref());
         let as_confirmed =
             confirmed.is_some_and(|confirmed| (confirmed.curator, confirmed.owner) == parties);
-        let was_good = record.is_some_and(|record| record.was_confirmed || record.was_trusted_by_rules);
+        let was_good =
+            record.is_some_and(|record| record.was_confirmed || record.was_trusted_by_rules);
         match trust {
             Trust::Curated | Trust::Pinned => Self::Trusted,
             Trust::NewNeedsConfirmation(_) if as_confirmed => Self::Trusted,

@@ -89,7 +89,8 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
     }
     let payment = request.ask.payment()?;
     let approved = u64::from(matches!(by, Approver::Operator(_)));
-    let paid = PaymentTotals { times: 1, approved, first: entry.at, last: entry.at, usd: payment.usd };
+    let paid =
+        PaymentTotals { times: 1, approved, first: entry.at, last: entry.at, usd: payment.usd };
     Some((Payee::of(payment), paid))
 }
 

@@ -309,7 +309,9 @@ impl Request {
     fn fixed_terms(&self) -> Option<(&Authorization, Utc)> {
         match &self.status {
             Status::Authorized { terms, at, .. } => Some((terms, *at)),
-            Status::AwaitingDevice(turn) => turn.shown_prompt().map(|prompt| (&prompt.terms, prompt.at)),
+            Status::AwaitingDevice(turn) => {
+                turn.shown_prompt().map(|prompt| (&prompt.terms, prompt.at))
+            }
             Status::Held { .. }
             | Status::Executing(_)
             | Status::Ended(_)

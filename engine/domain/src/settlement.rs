@@ -226,7 +226,12 @@ impl Settlement {
     /// Returns the settlement after a report; `None` if the report changes nothing.
     ///
     /// `check_chain` enables the chain lookup of a settled payment.
-    pub fn after_report(&self, content: &ReportContent, now: Utc, check_chain: bool) -> Option<Self> {
+    pub fn after_report(
+        &self,
+        content: &ReportContent,
+        now: Utc,
+        check_chain: bool,
+    ) -> Option<Self> {
         let to = content.kind.stage();
         let fresh = self.reports == 0;
         let other_hash = content.tx_hash.is_some() && content.tx_hash != self.tx_hash;

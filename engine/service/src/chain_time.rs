@@ -42,8 +42,9 @@ impl HintedClock {
         let now_ms = now.age_clock_ms();
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let known = chains.get(&chain);
-        let due = known
-            .is_none_or(|probe| now_ms.saturating_sub(probe.probed_at_ms) >= CHAIN_TIME_INTERVAL_MS);
+        let due = known.is_none_or(|probe| {
+            now_ms.saturating_sub(probe.probed_at_ms) >= CHAIN_TIME_INTERVAL_MS
+        });
         if due {
             let block = known.and_then(|probe| probe.block);
             chains.insert(chain, Probe { probed_at_ms: now_ms, block });

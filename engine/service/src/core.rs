@@ -622,7 +622,10 @@ pub(crate) fn fault(refusal: &Refusal) -> Fault {
 
 /// Decodes a snapshot into its state and the head to replay from. `None` if it cannot be decoded, for example because
 /// another version wrote it.
-fn decode_state(snapshot: &Snapshot, networks_on: &Arc<BTreeSet<ChainId>>) -> Option<(State, Head)> {
+fn decode_state(
+    snapshot: &Snapshot,
+    networks_on: &Arc<BTreeSet<ChainId>>,
+) -> Option<(State, Head)> {
     let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
     // The running program's edition sets the default networks, not the program that wrote the snapshot.
     state.networks_on = Arc::clone(networks_on);

@@ -458,7 +458,10 @@ fn open_journal(
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
     if empty && wallet_file(folder).is_some() {
         if !begin {
-            return Err(damaged_fault(folder, &"it is missing or empty, but there is a wallet file"));
+            return Err(damaged_fault(
+                folder,
+                &"it is missing or empty, but there is a wallet file",
+            ));
         }
         rename_lost_history(folder).map_err(failed)?;
     }

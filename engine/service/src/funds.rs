@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use self::balance_cache::BalanceCache;
 pub use self::balance_cache::{AccountKey, CachedBalance};
 use self::holding::DiscoveryFailure;
-pub use self::holding::{TokenHolding, Kind, NetworkFunds, UnknownReason};
+pub use self::holding::{Kind, NetworkFunds, TokenHolding, UnknownReason};
 use self::merge::{known_tokens, merge, unknown_funds};
 use crate::ports::{Chains, Explorers, Ports};
 
@@ -104,8 +104,11 @@ impl Funds {
         network: &'static Network,
         deadline: Instant,
     ) -> NetworkFunds {
-        let (known, found) =
-            join(self.read_known_tokens(owner, network, deadline), self.list_explorer_tokens(owner, network, deadline)).await;
+        let (known, found) = join(
+            self.read_known_tokens(owner, network, deadline),
+            self.list_explorer_tokens(owner, network, deadline),
+        )
+        .await;
         merge(network, known, found)
     }
 

@@ -32,5 +32,6 @@ pub(crate) use payees::rows_equal;
 pub use redb_store::{Checkpoints, RedbStore, check_closed_journal, create_owner_only};
 pub use slip::{SigningOrder, Slip, Subject, Terms};
 pub use store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPayee, VisitRequest, decode_record,
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPayee, VisitRequest,
+    decode_record,
 };

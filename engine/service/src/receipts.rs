@@ -28,7 +28,10 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
             "payment",
             request.ask.payment().map_or(Value::Null, |ask| payment(request, ask).into()),
         )
-        .with("settlement", settlement.map_or(Value::Null, |known| Value::from(settlement_object(known))));
+        .with(
+            "settlement",
+            settlement.map_or(Value::Null, |known| Value::from(settlement_object(known))),
+        );
     if let Some(asked) = request.trade() {
         receipt.insert("trade", trade(request, asked));
     }

@@ -87,7 +87,9 @@ async fn a_watch_is_answered_when_the_engine_stops() {
     engine.core().act(Action::Freeze).await.unwrap();
     assert!(matches!(program.next_message().await, Some(ToClient::Entries { id: 1, .. })));
     assert_eq!(stop(engine).await, Duration::ZERO);
-    let Some(ToClient::Done { id: 1, reply }) = program.next_message().await else { unreachable!() };
+    let Some(ToClient::Done { id: 1, reply }) = program.next_message().await else {
+        unreachable!()
+    };
     assert_eq!(reply.result.unwrap_err().code, Code::EngineDown);
     assert_eq!(program.next_message().await, None);
 }
@@ -100,7 +102,9 @@ async fn an_unanswered_prompt_does_not_delay_the_stop() {
     program.run(1, "wallet create main").await;
     assert!(matches!(program.next_message().await, Some(ToClient::Prompt { id: 1, .. })));
     assert_eq!(stop(engine).await, Duration::ZERO);
-    let Some(ToClient::Done { id: 1, reply }) = program.next_message().await else { unreachable!() };
+    let Some(ToClient::Done { id: 1, reply }) = program.next_message().await else {
+        unreachable!()
+    };
     assert_eq!(reply.result.unwrap_err().code, Code::Cancelled);
 }
 

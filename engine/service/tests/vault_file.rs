@@ -250,7 +250,10 @@ fn every_altered_byte_is_rejected_or_falls_back_to_the_previous_save() {
     // A file cut off at every length, and one with a trailing byte.
     for length in 0..good.len() {
         fs::write(bench.current(), &good[..length]).unwrap();
-        assert!(matches!(bench.open(&right_password()), Err(WalletFileError::Damaged { .. })), "{length}");
+        assert!(
+            matches!(bench.open(&right_password()), Err(WalletFileError::Damaged { .. })),
+            "{length}"
+        );
     }
     fs::write(bench.current(), [&good[..], b"\n"].concat()).unwrap();
     assert!(matches!(bench.open(&right_password()), Err(WalletFileError::Damaged { .. })));
@@ -332,7 +335,11 @@ fn no_field_of_the_header_can_be_exchanged() {
     // nothing.
     assert_eq!(altered.iter().filter(|bad| **bad == good).count(), 2);
 
-    fs::write(bench.current(), with_matching_checksum(&good.replace("\"version\": 1", "\"version\": 2"))).unwrap();
+    fs::write(
+        bench.current(),
+        with_matching_checksum(&good.replace("\"version\": 1", "\"version\": 2")),
+    )
+    .unwrap();
     fs::write(bench.previous(), &older).unwrap();
     set_mode(&bench.previous(), 0o600);
     let refusal = bench.open(&right_password()).unwrap_err();
@@ -504,7 +511,9 @@ fn a_password_change_replaces_key_and_salt_and_voids_the_old_password() {
     let (mut wallet, from) = bench.open(&new).unwrap();
     assert_eq!((from, wallet.generation()), (OpenedFrom::Current, 3));
     assert_filled(&wallet);
-    assert!(wallet.verify_password(&new).is_ok() && wallet.verify_password(&right_password()).is_err());
+    assert!(
+        wallet.verify_password(&new).is_ok() && wallet.verify_password(&right_password()).is_err()
+    );
     let after = fs::read_to_string(bench.current()).unwrap();
     assert!(after.contains("\"iterations\": 2"));
     let field = |text: &str, field: &str| -> Vec<String> {

@@ -108,7 +108,8 @@ fn add_seed(wallet: &mut OpenWallet) {
 
 /// Creates a wallet with one seed in the current save and none in the previous one.
 fn two_saves(data: &Path) {
-    let mut wallet = files(data, Arc::new(NoFailpoints)).create(&name(), &old_password(), TINY).unwrap();
+    let mut wallet =
+        files(data, Arc::new(NoFailpoints)).create(&name(), &old_password(), TINY).unwrap();
     add_seed(&mut wallet);
     wallet.save().unwrap();
 }
@@ -229,7 +230,8 @@ fn a_failed_save_can_be_tried_again() {
     for nth in 1..=10 {
         let stop = StopAt::new(usize::MAX);
         two_saves(stop.data.path());
-        let (mut wallet, _) = files(stop.data.path(), stop.clone()).open(&name(), &old_password()).unwrap();
+        let (mut wallet, _) =
+            files(stop.data.path(), stop.clone()).open(&name(), &old_password()).unwrap();
         add_seed(&mut wallet);
         stop.nth.store(nth, Ordering::SeqCst);
         assert!(wallet.save().is_err());
@@ -335,7 +337,10 @@ fn after_a_failed_password_change_the_old_password_stays_in_use() {
         assert!(wallet.change_password(&new_password(), TINY).is_err());
         stop.repair();
         assert!(*wallet.seal_key() == *seal_key && wallet.retired_seal_keys().is_empty());
-        assert!(wallet.verify_password(&old_password()).is_ok() && wallet.verify_password(&new_password()).is_err());
+        assert!(
+            wallet.verify_password(&old_password()).is_ok()
+                && wallet.verify_password(&new_password()).is_err()
+        );
         wallet.save().unwrap();
         assert_eq!(seeds_and_password(data, CURRENT), Some((1, "old")));
         assert_eq!(seeds_and_password(data, PREVIOUS), Some((1, "old")));

@@ -163,7 +163,11 @@ const STEPS: [Step<'_>; 11] = [
     ),
     ("export a key", |wallet, _| drop(key(wallet).expose_bytes()), KEPT_NEEDLES),
     ("seal the journal", |wallet, _| drop(wallet.as_ref().unwrap().seal_key()), KEPT_NEEDLES),
-    ("verify", |wallet, _| wallet.as_ref().unwrap().verify_password(&password()).unwrap(), KEPT_NEEDLES),
+    (
+        "verify",
+        |wallet, _| wallet.as_ref().unwrap().verify_password(&password()).unwrap(),
+        KEPT_NEEDLES,
+    ),
     ("save", |wallet, _| wallet.as_mut().unwrap().save().unwrap(), KEPT_NEEDLES),
     (
         "change the password",

@@ -667,7 +667,8 @@ impl Chain for World {
                 from: one.tx.from,
                 nonce: one.tx.nonce,
             });
-            let foreign = state.foreign_nonce_blocks.iter().filter(|(_account, at)| at.contains(&block));
+            let foreign =
+                state.foreign_nonce_blocks.iter().filter(|(_account, at)| at.contains(&block));
             let foreign = foreign.map(|(account, _at)| SentNonce {
                 hash: Self::foreign_hash(*account, block),
                 from: *account,

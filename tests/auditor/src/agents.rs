@@ -98,7 +98,8 @@ fn renew(
     let mut all = Vec::new();
     for p in periods {
         let mut one = to.clone();
-        let mut course = OrderOutcomes { from: to.clone(), codes: c.codes.clone(), is_certain: c.is_certain };
+        let mut course =
+            OrderOutcomes { from: to.clone(), codes: c.codes.clone(), is_certain: c.is_certain };
         let due = p.is_due(&context.time.now);
         course.refuse(!due, "BAD_INPUT");
         let next = if due { p.renew(&context.time.now, context.seq) } else { None };

@@ -11,7 +11,11 @@ use crate::requests::{Identity, RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
 impl Auditor {
-    pub(crate) fn check_answered(&mut self, ticket: Ticket, answer: &Answer) -> Result<(), Violation> {
+    pub(crate) fn check_answered(
+        &mut self,
+        ticket: Ticket,
+        answer: &Answer,
+    ) -> Result<(), Violation> {
         let Some(open) = self.open.remove(&ticket) else {
             let what = format!("ticket {ticket} was answered {answer:?}, but it is not open");
             return Err(violation("answers", what));
@@ -28,8 +32,12 @@ impl Auditor {
         if open.input.is_of_loans() {
             return self.on_plan_answered::<Loan>(ticket, &open, answer);
         }
-        let hits: Vec<Expect> =
-            open.correct_answers.iter().filter(|e| self.matches(e, answer, &open)).cloned().collect();
+        let hits: Vec<Expect> = open
+            .correct_answers
+            .iter()
+            .filter(|e| self.matches(e, answer, &open))
+            .cloned()
+            .collect();
         if hits.is_empty() {
             let what = format!(
                 "{:?}, received at event {}, was answered {answer:?} at {:?}; expected: {}",
@@ -102,7 +110,8 @@ impl Auditor {
             .filter_map(|a| a.commission.as_ref())
             .flat_map(|m| m.periods.iter().flat_map(|p| p.after_check(&self.time)))
             .collect();
-        let least = periods.iter().map(|p| self.book.used_by_others(agent, None, p, &now).spent.0).min();
+        let least =
+            periods.iter().map(|p| self.book.used_by_others(agent, None, p, &now).spent.0).min();
         match least {
             Some(least) if least > most => Err(violation(
                 "I-a",
@@ -267,9 +276,10 @@ impl Auditor {
             ([], _) => None,
             ([_, _, ..], Input::Poll(_)) => {
                 let key = self.book.add_unmatched_id(id, owners);
-                if let (Some(rec), Some((_, digest))) =
-                    (key.and_then(|key| self.book.records.get_mut(&key)), self.unbound_payments.get(id))
-                {
+                if let (Some(rec), Some((_, digest))) = (
+                    key.and_then(|key| self.book.records.get_mut(&key)),
+                    self.unbound_payments.get(id),
+                ) {
                     rec.digest = Some(digest.clone());
                 }
                 key

@@ -63,7 +63,9 @@ fn too_late_codes(
             RequestState::Expired => {
                 codes.insert("REQUEST_EXPIRED");
             }
-            RequestState::Authorized { .. } | RequestState::Denied | RequestState::Refused { .. } => {
+            RequestState::Authorized { .. }
+            | RequestState::Denied
+            | RequestState::Refused { .. } => {
                 codes.insert("REQUEST_ALREADY_PROCESSED");
             }
         }

@@ -185,9 +185,11 @@ impl Auditor {
             lending: &self.lending_orders,
             may_have_running_plans: &trading,
         };
-        let before = self.possible_configs.iter().filter(|w| !w.applied_orders.contains_key(&ticket));
-        let mut late: Vec<PossibleConfig> =
-            before.flat_map(|possible| configs_after_order(possible, ticket, order, context)).collect();
+        let before =
+            self.possible_configs.iter().filter(|w| !w.applied_orders.contains_key(&ticket));
+        let mut late: Vec<PossibleConfig> = before
+            .flat_map(|possible| configs_after_order(possible, ticket, order, context))
+            .collect();
         self.possible_configs.append(&mut late);
         self.merge_configs();
     }

@@ -87,7 +87,14 @@ impl Time {
     pub(crate) fn new(signed_days: i64) -> Self {
         let now =
             Clocks { wall_ms: 0, zone: "UTC".to_owned(), boot: 0, boot_ms: 0, block_ms: None };
-        Self { now, since_event: 0, latest_ms: 0, agreed_ms: None, signed_days, sightings: Vec::new() }
+        Self {
+            now,
+            since_event: 0,
+            latest_ms: 0,
+            agreed_ms: None,
+            signed_days,
+            sightings: Vec::new(),
+        }
     }
 
     pub(crate) fn instant(&self) -> Instant {
@@ -116,7 +123,8 @@ impl Time {
         let Some(block_ms) = self.now.block_ms else { return };
         let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
         let (boot, apart_ms) = (self.now.boot, block_ms.saturating_sub(boot_ms));
-        self.sightings.retain(|sighting| sighting.boot != boot || sighting.boot_offset_ms != apart_ms);
+        self.sightings
+            .retain(|sighting| sighting.boot != boot || sighting.boot_offset_ms != apart_ms);
         self.sightings.push(BlockSighting { boot, boot_offset_ms: apart_ms, until_ms });
     }
 

@@ -64,7 +64,9 @@ impl Auditor {
             (RecordedId::Never, id) => id.is_none(),
             (RecordedId::Any, Some(id)) => !self.book.by_id.contains_key(id),
             (RecordedId::Any, None) => true,
-            (RecordedId::UnlessRefusedTooOften(early), None) => early || maybe_many || self.disk_failed.is_some(),
+            (RecordedId::UnlessRefusedTooOften(early), None) => {
+                early || maybe_many || self.disk_failed.is_some()
+            }
             (RecordedId::UnlessRefusedTooOften(_), Some(id)) => {
                 let many = least >= MAX_REFUSALS && open.is_isolated;
                 !(self.book.by_id.contains_key(id) || many)

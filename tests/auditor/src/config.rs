@@ -116,7 +116,9 @@ impl Config {
         let networks = facts
             .networks
             .iter()
-            .map(|n| (n.chain, Network { is_enabled: n.on, stablecoin: n.stablecoin.to_lowercase() }))
+            .map(|n| {
+                (n.chain, Network { is_enabled: n.on, stablecoin: n.stablecoin.to_lowercase() })
+            })
             .collect();
         Self {
             has_wallet: false,

@@ -294,8 +294,11 @@ fn path(bytes: &[u8]) -> Option<(Address, Vec<Hop>)> {
 /// Decodes `execute(bytes commands, bytes[] inputs, uint256 deadline)` of the universal router.
 fn execute(words: Words<'_>) -> Option<SwapCall> {
     let (commands, inputs) = (words.bytes(0)?, words.items(1)?);
-    let mut swap =
-        SwapCall { is_universal_router: true, deadline_s: Some(words.small_uint(2)?), ..SwapCall::default() };
+    let mut swap = SwapCall {
+        is_universal_router: true,
+        deadline_s: Some(words.small_uint(2)?),
+        ..SwapCall::default()
+    };
     if commands.len() != inputs.len() {
         return None;
     }

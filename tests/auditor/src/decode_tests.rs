@@ -89,7 +89,10 @@ fn v4_swap_and_its_permit_are_decoded() {
     assert_eq!((call.token_in.as_str(), call.swap_count, call.is_v4), (OUT, 1, true));
     let pool = Pool::V4 { fee: 500, tick_spacing: 10, hooks: NONE.to_owned() };
     assert_eq!(call.hops, [Hop { pool, token_out: IN.to_owned() }]);
-    assert_eq!((call.max_inputs, call.taken_tokens), (vec![(OUT.to_owned(), 100)], vec![IN.to_owned()]));
+    assert_eq!(
+        (call.max_inputs, call.taken_tokens),
+        (vec![(OUT.to_owned(), 100)], vec![IN.to_owned()])
+    );
     assert_eq!((call.minimums, call.hop_prices.len()), (vec![90, 90], 1));
     let expected = PermitCall {
         token: OUT.to_owned(),

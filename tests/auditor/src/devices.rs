@@ -176,9 +176,13 @@ impl Auditor {
                 let boot = self.time.now.boot;
                 self.devices.calls.insert(*call, Call { ask: payment.clone(), boot });
             }
-            DeviceObservation::Renewed { agent, start_ms } => self.on_device_renewal(agent, *start_ms)?,
+            DeviceObservation::Renewed { agent, start_ms } => {
+                self.on_device_renewal(agent, *start_ms)?
+            }
             DeviceObservation::Recorded(terms) => self.on_device_terms(terms)?,
-            DeviceObservation::Prompted { signer, digest } => self.check_device_prompt(signer, digest)?,
+            DeviceObservation::Prompted { signer, digest } => {
+                self.check_device_prompt(signer, digest)?
+            }
             DeviceObservation::Derived { address } => {
                 self.devices.derived_address = Some(address.to_lowercase());
             }
@@ -264,7 +268,8 @@ impl Auditor {
         // The wait for the device may have begun immediately after the call.
         let boot = devices.calls.get(&terms.call).map_or(self.time.now.boot, |call| call.boot);
         (seen.terms, seen.boot) = (Some(terms.clone()), boot);
-        (seen.terms_recorded_at, seen.latest_ms, seen.lapsed_at_observation) = (self.seq, self.time.now.wall_ms, None);
+        (seen.terms_recorded_at, seen.latest_ms, seen.lapsed_at_observation) =
+            (self.seq, self.time.now.wall_ms, None);
         devices.digests.insert(terms.digest.clone(), request.clone());
         self.count("device: recorded");
         self.note_request_call(request, terms.call)
@@ -314,7 +319,9 @@ impl Auditor {
             return Err(violation("unrecorded", format!("{digest} is signed without terms")));
         };
         let mut same = devices.digests.iter().filter(|(other, of)| *of == id && *other != digest);
-        if let Some((other, _id)) = same.find(|(other, _id)| devices.signed_digests.contains_key(*other)) {
+        if let Some((other, _id)) =
+            same.find(|(other, _id)| devices.signed_digests.contains_key(*other))
+        {
             return Err(violation("I-b", format!("{id} was signed as {other} and as {digest}")));
         }
         devices
@@ -337,7 +344,9 @@ impl Auditor {
             let [(first, seen), (second, next)] = pair else { continue };
             let agent = next.terms.as_ref().and_then(|terms| devices.payers.get(&terms.agent));
             let never = agent.is_none_or(|payer| payer.is_signed);
-            if never || seen.lapsed_at_observation.is_none_or(|lapsed| lapsed > next.terms_recorded_at) {
+            if never
+                || seen.lapsed_at_observation.is_none_or(|lapsed| lapsed > next.terms_recorded_at)
+            {
                 let what = format!("call {call} was paid by {first} and by {second}");
                 return Err(violation("I-b", what));
             }
@@ -425,7 +434,9 @@ impl Auditor {
     /// Returns the sum that a person signed for an agent, that can still be redeemed, and that the wallet has not read.
     fn unread_micros(&self, agent: &str) -> Micros {
         let unread = self.devices.requests.values().filter(|seen| {
-            seen.signature.is_none() && seen.lapsed_at_observation.is_none() && self.devices.is_pressed(seen)
+            seen.signature.is_none()
+                && seen.lapsed_at_observation.is_none()
+                && self.devices.is_pressed(seen)
         });
         let terms = unread.filter_map(|seen| seen.terms.as_ref());
         let terms = terms.filter(|terms| terms.agent == agent);

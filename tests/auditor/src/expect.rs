@@ -133,7 +133,14 @@ pub(crate) struct OpenCall {
 
 impl OpenCall {
     pub(crate) fn new(input: Input, seq: u64, arrived: Instant) -> Self {
-        Self { input, seq, arrived_at: arrived, rec: None, is_isolated: true, correct_answers: Vec::new() }
+        Self {
+            input,
+            seq,
+            arrived_at: arrived,
+            rec: None,
+            is_isolated: true,
+            correct_answers: Vec::new(),
+        }
     }
 
     pub(crate) fn describe_expected(&self) -> String {

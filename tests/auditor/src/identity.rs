@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::expect::{Expect, RecordedId, Reply};
 use crate::observations::{Ask, Micros, Proof, Ticket};
 use crate::policy;
-use crate::repeats::{is_in_force, may_serve_url, is_settled, repeat_answers};
+use crate::repeats::{is_in_force, is_settled, may_serve_url, repeat_answers};
 use crate::requests::{Identity, RequestRecord, RequestState};
 
 /// One possible state of the wallet, at one instant.
@@ -118,9 +118,11 @@ pub(crate) fn sign(
             let mut as_new = Vec::new();
             new_request_answers(v, ask, rec, seq, p, &mut as_new);
             out.extend(as_new.into_iter().filter_map(|expect| match expect {
-                Expect::Refuse { http, code, recorded_id: RecordedId::UnlessRefusedTooOften(true) } => {
-                    Some(Expect::Refuse { http, code, recorded_id: RecordedId::Never })
-                }
+                Expect::Refuse {
+                    http,
+                    code,
+                    recorded_id: RecordedId::UnlessRefusedTooOften(true),
+                } => Some(Expect::Refuse { http, code, recorded_id: RecordedId::Never }),
                 _other => None,
             }));
             return out;

@@ -249,7 +249,9 @@ impl Auditor {
             Observation::Broadcast(tx) if self.on_loan_broadcast(tx)? => {}
             Observation::Broadcast(tx) if self.on_trade_broadcast(tx)? => {}
             Observation::Broadcast(tx) => {
-                self.transfers.note_broadcast(tx).map_err(|what| violation("transactions", what))?;
+                self.transfers
+                    .note_broadcast(tx)
+                    .map_err(|what| violation("transactions", what))?;
                 self.count("broadcast");
             }
             Observation::Mined { chain, hash, succeeded }

@@ -118,7 +118,11 @@ impl Market {
     }
 
     /// Notes the time of the newest block of every chain.
-    pub(crate) fn note_block_time_of_all(&mut self, chains: impl Iterator<Item = u64>, time_s: u64) {
+    pub(crate) fn note_block_time_of_all(
+        &mut self,
+        chains: impl Iterator<Item = u64>,
+        time_s: u64,
+    ) {
         for chain in chains {
             self.note_block_time(chain, time_s);
         }
@@ -364,7 +368,9 @@ impl Market {
             match *micros {
                 None => why = "the feed failed",
                 Some(_) if !young(*updated_s) => why = "the feed is too old",
-                Some(feed) if !PLAUSIBLE_PRICES.contains(&feed) => why = "the feed is not plausible",
+                Some(feed) if !PLAUSIBLE_PRICES.contains(&feed) => {
+                    why = "the feed is not plausible"
+                }
                 Some(feed) if differ_by_more_than(api, feed, 3) => {
                     why = "API and feed are 3 % apart"
                 }

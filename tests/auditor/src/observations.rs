@@ -8,8 +8,8 @@ pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
 pub use crate::devices::{DeviceAsk, DeviceLimits, DeviceObservation, DeviceTerms};
 pub use crate::lending::{
     ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount, LoanAnswer, LoanAsk,
-    LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading, TruePositions, VenueConfirmation,
-    VenueFacts, VenueKind, VenueReading, WriteOff,
+    LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading, TruePositions,
+    VenueConfirmation, VenueFacts, VenueKind, VenueReading, WriteOff,
 };
 pub use crate::trading::{
     Allowances, Head, Hop, Included, NATIVE, OpenAllowance, Permit, Pool, PriceRead, Quoted, Read,

@@ -130,9 +130,10 @@ impl Auditor {
                 status == "signed" || status == "executing"
             }
             (Expect::Denied(_), End::Decided { status }) => status == "denied",
-            (Expect::ApprovalFailed { code, .. } | Expect::Code(code), End::Refused { code: c }) => {
-                c == code
-            }
+            (
+                Expect::ApprovalFailed { code, .. } | Expect::Code(code),
+                End::Refused { code: c },
+            ) => c == code,
             _ => false,
         };
         let hits: Vec<Expect> = open.correct_answers.iter().filter(|e| fits(e)).cloned().collect();

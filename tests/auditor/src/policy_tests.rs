@@ -94,14 +94,20 @@ fn daily_limit_counts_spent_and_reserved_amounts() {
 #[test]
 fn unpayable_offers_are_refused_and_doubtful_ones_held() {
     assert_eq!(outcomes_of_plain(Offer { payee: COIN.into(), ..offer(5) }), "INVALID_PAYMENT_DATA");
-    assert_eq!(outcomes_of_plain(Offer { payee: "0xA".into(), ..offer(5) }), "INVALID_PAYMENT_DATA");
+    assert_eq!(
+        outcomes_of_plain(Offer { payee: "0xA".into(), ..offer(5) }),
+        "INVALID_PAYMENT_DATA"
+    );
     assert_eq!(
         outcomes_of_plain(Offer { transfer_method: Some("permit2".into()), ..offer(5) }),
         "INVALID_PAYMENT_DATA"
     );
     assert_eq!(outcomes_of_plain(Offer { chain: 2, ..offer(5) }), "NETWORK_DISABLED");
     assert_eq!(outcomes_of_plain(Offer { chain: 3, ..offer(5) }), "UNKNOWN_NETWORK");
-    assert_eq!(outcomes_of_plain(Offer { scheme: "upto".into(), ..offer(5) }), "UNSUPPORTED_SCHEME");
+    assert_eq!(
+        outcomes_of_plain(Offer { scheme: "upto".into(), ..offer(5) }),
+        "UNSUPPORTED_SCHEME"
+    );
     assert_eq!(outcomes_of_plain(Offer { reference: false, ..offer(5) }), "UNSUPPORTED_ASSET");
     assert_eq!(outcomes_of_plain(Offer { domain: Domain::Contradicts, ..offer(5) }), "hold");
     assert_eq!(outcomes_of_plain(Offer { domain: Domain::ConfirmedByChain, ..offer(5) }), "act");
@@ -115,7 +121,10 @@ fn unpayable_offers_are_refused_and_doubtful_ones_held() {
 #[test]
 fn full_queue_refuses_only_payments_that_would_be_held() {
     let full = HeldCounts { agent: (20, 20), all: (20, 20) };
-    assert_eq!(outcomes(policy(), offer(20), UsedBounds::default(), full, false), "TOO_MANY_PENDING");
+    assert_eq!(
+        outcomes(policy(), offer(20), UsedBounds::default(), full, false),
+        "TOO_MANY_PENDING"
+    );
     assert_eq!(outcomes(policy(), offer(19), UsedBounds::default(), full, false), "act");
     let nearly = HeldCounts { agent: (19, 19), all: (499, 499) };
     assert_eq!(outcomes(policy(), offer(20), UsedBounds::default(), nearly, false), "hold");

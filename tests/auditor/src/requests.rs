@@ -224,7 +224,8 @@ impl RequestRecord {
     pub(crate) fn may_have_expired(&self, now: &Instant) -> bool {
         matches!(self.identity, Identity::Bearer { .. })
             && self.possible_states(None).any(|st| matches!(st, RequestState::Authorized { .. }))
-            && (self.has_lapsed || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
+            && (self.has_lapsed
+                || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
     }
 
     /// Returns whether a payment has terms with which this request may have been authorized.

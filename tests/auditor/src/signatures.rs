@@ -66,7 +66,8 @@ impl Auditor {
         };
         let Some(key) = key else {
             // Several calls are possible. Their answers will show to which call the signature belongs.
-            if let Some((_, before)) = self.unbound_payments.get(id).filter(|(_, d)| *d != s.digest) {
+            if let Some((_, before)) = self.unbound_payments.get(id).filter(|(_, d)| *d != s.digest)
+            {
                 let what = format!("request {id} was signed as {before} and now as {}", s.digest);
                 return Err(violation("I-b", what));
             }

@@ -166,7 +166,9 @@ impl Transfers {
     /// Returns whether a transaction of this address may be signed: an order for it exists and was not refused.
     pub(crate) fn has_open_send(&self, from: &str) -> bool {
         let open = |s: &ExpectedSend| {
-            s.may_have_been_open && s.outcome != SendOutcome::Refused && (s.may_be_unknown_sender || s.from.contains(from))
+            s.may_have_been_open
+                && s.outcome != SendOutcome::Refused
+                && (s.may_be_unknown_sender || s.from.contains(from))
         };
         self.sends.values().any(open)
     }

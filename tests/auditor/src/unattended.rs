@@ -57,7 +57,9 @@ impl Auditor {
     fn least_paid(&self, day: &AllowancePeriod) -> Micros {
         let now = self.time.instant();
         let agents: BTreeSet<&String> = self.book.records.values().map(|rec| &rec.agent).collect();
-        let spent = agents.into_iter().map(|agent| self.book.used_by_others(agent, None, day, &now).spent.0);
+        let spent = agents
+            .into_iter()
+            .map(|agent| self.book.used_by_others(agent, None, day, &now).spent.0);
         spent.fold(0, Micros::saturating_add)
     }
 

@@ -460,7 +460,9 @@ impl Chain for WorldChain {
                 let receipt = market.ledger.receipt(hash);
                 receipt.filter(|one| one.block_number <= market.ledger.shown_head())
             });
-            mined.or_else(|| inner.redeemed_payments.get(&hash).map(|payment| receipt(hash, payment)))
+            mined.or_else(|| {
+                inner.redeemed_payments.get(&hash).map(|payment| receipt(hash, payment))
+            })
         })
     }
 
@@ -494,7 +496,9 @@ impl Chain for WorldChain {
             Ok(match block {
                 BlockTag::Pending => ledger.pending_nonce(who),
                 BlockTag::Number(number) => ledger.nonce_at(who, number),
-                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized if ledger.lag_blocks == 0 => {
+                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized
+                    if ledger.lag_blocks == 0 =>
+                {
                     ledger.state.nonce(who)
                 }
                 BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized => {

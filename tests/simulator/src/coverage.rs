@@ -68,7 +68,8 @@ impl Coverage {
             for trouble in Swarm::NAMES {
                 let times = self.pairs.get(&(*kind, *trouble)).copied().unwrap_or(0);
                 // Few worlds use the real store.
-                let wanted = if *trouble == "sectors" { PAIR_COUNT_MIN / 2 } else { PAIR_COUNT_MIN };
+                let wanted =
+                    if *trouble == "sectors" { PAIR_COUNT_MIN / 2 } else { PAIR_COUNT_MIN };
                 if times < wanted {
                     gaps.push(format!("{kind} × {trouble}: {times} times"));
                 }
@@ -194,7 +195,11 @@ impl fmt::Display for Coverage {
             }
             writeln!(f)?;
         }
-        list(f, "deaths by point", self.fault_point_counts.iter().map(|(name, times)| (*name, *times)))?;
+        list(
+            f,
+            "deaths by point",
+            self.fault_point_counts.iter().map(|(name, times)| (*name, *times)),
+        )?;
         list(f, "codes", self.codes.iter().map(|(name, times)| (name.as_str(), *times)))?;
         list(f, "judged", self.rule_counts.iter().map(|(name, times)| (*name, *times)))
     }

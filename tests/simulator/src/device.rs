@@ -88,7 +88,11 @@ impl WorldDevice {
             let agrees = decision == Decision::Press;
             let signature = agrees.then(|| signature(&signed.answer));
             let signer = format!("{:#x}", signed.signer);
-            self.tape.show(Observation::Device(DeviceObservation::Pressed { signer, digest, signature }));
+            self.tape.show(Observation::Device(DeviceObservation::Pressed {
+                signer,
+                digest,
+                signature,
+            }));
         }
         self.device.press(decision);
         self.advance_calls();
@@ -191,12 +195,15 @@ impl WorldDevice {
                     Progress::Cut => {}
                     Progress::Answered(data, status) => {
                         if let Some(address) = derived_address(&sent.command, &data) {
-                            self.tape.show(Observation::Device(DeviceObservation::Derived { address }));
+                            self.tape
+                                .show(Observation::Device(DeviceObservation::Derived { address }));
                         }
                         let answer = [&data[..], &status.to_be_bytes()].concat();
                         let is_read = sent.answer.send(answer).is_ok();
                         if let Some(digest) = sent.digest.filter(|_digest| is_read) {
-                            self.tape.show(Observation::Device(DeviceObservation::AnswerRead { digest }));
+                            self.tape.show(Observation::Device(DeviceObservation::AnswerRead {
+                                digest,
+                            }));
                         }
                     }
                 }
@@ -249,9 +256,11 @@ impl SimulatedDevice for WorldDevice {
 /// Returns the observation about device payments that an entry of the journal gives. `state` is the state after it.
 pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceObservation> {
     match &entry.event {
-        Event::PaymentPrompted { id, .. } => {
-            state.waiting.get(id).and_then(|request| terms(request)).map(DeviceObservation::Recorded)
-        }
+        Event::PaymentPrompted { id, .. } => state
+            .waiting
+            .get(id)
+            .and_then(|request| terms(request))
+            .map(DeviceObservation::Recorded),
         Event::SignedOnDevice { id, signature } => Some(DeviceObservation::Signed {
             request: id.to_string(),
             signature: hex_of(&signature.to_bytes()),

@@ -259,7 +259,11 @@ impl World {
                 auto_below: LIMITS.auto_below,
             };
             let (agent_id, is_signed) = (id.clone(), !bearer);
-            self.show_device(DeviceObservation::Commissioned { agent: agent_id, is_signed, limits });
+            self.show_device(DeviceObservation::Commissioned {
+                agent: agent_id,
+                is_signed,
+                limits,
+            });
             self.device_payments.agents.push(agent);
             let order = Order::Commission {
                 agent: id.clone(),
@@ -293,7 +297,10 @@ impl World {
             }
             DeviceStep::Approve { pick } => {
                 let Some(id) = self.pick_device_id(pick) else { return Ok(()) };
-                self.show_device(DeviceObservation::Decided { request: id.clone(), approved: true });
+                self.show_device(DeviceObservation::Decided {
+                    request: id.clone(),
+                    approved: true,
+                });
                 return self.run_device_order(format!("approve {id} --yes"));
             }
             DeviceStep::Deny { pick } => {
@@ -396,7 +403,12 @@ impl World {
         self.process().spawn(async move {
             let (status, bytes) = ask(http, method, &path, body).await;
             let answer = read(status, &serde_json::from_slice(&bytes).unwrap_or(Value::Null));
-            tape.show(Observation::Device(DeviceObservation::Answered { agent, call, answer, settled }));
+            tape.show(Observation::Device(DeviceObservation::Answered {
+                agent,
+                call,
+                answer,
+                settled,
+            }));
         });
         self.settle()
     }

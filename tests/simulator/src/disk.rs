@@ -89,7 +89,8 @@ impl Disk {
     /// Makes all writes and flushes fail from now on, or only the flushes.
     pub(crate) fn fail(&self, flushes_only: bool) {
         if let Self::Sectors(sectors) = self {
-            let full_for = if flushes_only { FailingOperations::Flushes } else { FailingOperations::Writes };
+            let full_for =
+                if flushes_only { FailingOperations::Flushes } else { FailingOperations::Writes };
             sectors.inner.lock().unwrap().full_for = Some(full_for);
         }
     }

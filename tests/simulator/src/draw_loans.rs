@@ -19,7 +19,12 @@ pub(crate) fn draws_lending(dice: &mut Dice, trades: bool) -> bool {
 }
 
 /// Puts steps of loans between the steps of a plan.
-pub(crate) fn mix_in_loan_steps(dice: &mut Dice, swarm: Swarm, agents: u64, steps: Vec<Step>) -> Vec<Step> {
+pub(crate) fn mix_in_loan_steps(
+    dice: &mut Dice,
+    swarm: Swarm,
+    agents: u64,
+    steps: Vec<Step>,
+) -> Vec<Step> {
     let mut draw = Draw { dice, swarm, agents };
     let (setup, rest) = steps.split_at(usize::try_from(2 * agents).unwrap_or(0).min(steps.len()));
     let mut mixed = setup.to_vec();

@@ -403,15 +403,19 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
         (PlantedBug::DenialForgotten, Action::Ask(ask)) => {
             let bearer = ask.identity.claim_key().is_some()
                 || ask.identity.index_key().first() == Some(&b'b');
-            let denied =
-                ask.prior.newest.as_ref().is_some_and(|r| matches!(r.status, Status::Denied { .. }));
+            let denied = ask
+                .prior
+                .newest
+                .as_ref()
+                .is_some_and(|r| matches!(r.status, Status::Denied { .. }));
             if bearer && denied {
                 ask.prior.newest = None;
             }
         }
         (PlantedBug::LateSettledForgotten, Action::Ask(ask)) => {
             let newest = ask.prior.newest.as_ref().map(|same| same.id);
-            ask.prior.settled_payment = ask.prior.settled_payment.take().filter(|paid| Some(paid.id) == newest);
+            ask.prior.settled_payment =
+                ask.prior.settled_payment.take().filter(|paid| Some(paid.id) == newest);
         }
         (PlantedBug::OtherUrlUnjudged, Action::Ask(ask)) => {
             if let Some(same) = &ask.prior.newest

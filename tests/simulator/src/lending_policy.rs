@@ -33,7 +33,12 @@ const VARIANTS: [LendingLimits; 12] = [
     LendingLimits { per_deposit: 100 * DOLLAR, auto_below: 90 * DOLLAR, ..PLAIN },
     LendingLimits { total: 110 * DOLLAR, auto_below: 80 * DOLLAR, ..PLAIN },
     LendingLimits { total: 90 * DOLLAR, curated_only: false, ..PLAIN },
-    LendingLimits { per_deposit: 150 * DOLLAR, total: 100 * DOLLAR, auto_below: 200 * DOLLAR, ..PLAIN },
+    LendingLimits {
+        per_deposit: 150 * DOLLAR,
+        total: 100 * DOLLAR,
+        auto_below: 200 * DOLLAR,
+        ..PLAIN
+    },
     LendingLimits { curated_only: false, total: 200 * DOLLAR, ..PLAIN },
     LendingLimits { auto_below: 0, ..PLAIN },
     LendingLimits { total: 400 * DOLLAR, share_bps: Some(400), auto_below: 80 * DOLLAR, ..PLAIN },
@@ -76,8 +81,11 @@ pub(crate) fn edited_policy(variant: usize) -> LendingPolicy {
 
 /// Returns the command-line options of a variant that set all limits, whatever they were before.
 pub(crate) fn edit_options(variant: usize) -> String {
-    let all =
-        if VARIANTS[variant % VARIANT_COUNT].share_bps.is_none() { " --lending-percent 100" } else { "" };
+    let all = if VARIANTS[variant % VARIANT_COUNT].share_bps.is_none() {
+        " --lending-percent 100"
+    } else {
+        ""
+    };
     format!("{}{all}", options(variant))
 }
 

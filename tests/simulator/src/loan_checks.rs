@@ -5,7 +5,7 @@ use bursar_chain::ports::Clock;
 use bursar_core::networks::ChainId;
 
 use crate::evm::VenueName;
-use crate::loan_book::{LoanAnswer, LoanMove, LoanOrder, LoanObservation};
+use crate::loan_book::{LoanAnswer, LoanMove, LoanObservation, LoanOrder};
 use crate::tape::Seen;
 use crate::world::{World, WorldFailure};
 
@@ -165,14 +165,17 @@ impl World {
             return Ok(());
         }
         self.count_loan(&format!("mined: {what}"));
-        let first = self.loans.main_transactions.entry(order.request.clone()).or_insert(moved.hash.clone());
+        let first =
+            self.loans.main_transactions.entry(order.request.clone()).or_insert(moved.hash.clone());
         if *first != moved.hash {
             let what = format!("two loans of {}: {first} and {}", order.request, moved.hash);
             return broken("once", what);
         }
         let (gives, gets) = (moved.paid, moved.received);
         let fits = if moved.supplies {
-            gives == moved.assets && gets.is_zero() && moved.assets <= U256::from(order.counted_micros)
+            gives == moved.assets
+                && gets.is_zero()
+                && moved.assets <= U256::from(order.counted_micros)
         } else {
             gets == moved.assets && gives.is_zero()
         };

@@ -341,7 +341,9 @@ impl World {
             LoanAmount::Micros(micros) => U256::from(micros),
             LoanAmount::Threshold(by) => off(lender.policy.auto_below.0, by),
             LoanAmount::Largest(by) => off(lender.policy.max_deposit.0, by),
-            LoanAmount::Ceiling(by) => off(lender.ceiling_left.min(lender.policy.max_deposit.0), by),
+            LoanAmount::Ceiling(by) => {
+                off(lender.ceiling_left.min(lender.policy.max_deposit.0), by)
+            }
             LoanAmount::Balance(by) => near(lender.balance, by),
             LoanAmount::Position(by) => near(lender.worth, by),
             LoanAmount::Free(by) => near(lender.free, by),
@@ -461,7 +463,8 @@ impl World {
     pub(crate) fn has_open_loans(&mut self) -> bool {
         let state = self.process().core().state();
         let mut all = state.held.values().chain(state.executing.values());
-        all.any(|request| request.loan().is_some()) || state.outboxes.with_open_submissions().next().is_some()
+        all.any(|request| request.loan().is_some())
+            || state.outboxes.with_open_submissions().next().is_some()
     }
 
     /// Changes the venue of a loan.
@@ -476,7 +479,9 @@ impl World {
         let Some(chain) = self.chains.get(chain) else { return };
         let contracts = Contracts::of(ChainId(chain.id()));
         chain.with_ledger(|ledger| {
-            ledger.change_from_outside(|state, time| state.change_venue(&contracts, venue, change, time));
+            ledger.change_from_outside(|state, time| {
+                state.change_venue(&contracts, venue, change, time)
+            });
         });
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use bursar_auditor::Auditor;
 use bursar_auditor::observations::{
-    Answer, Ask, DeviceObservation, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer,
-    TradeState,
+    Answer, Ask, DeviceObservation, End, Observation, Payment, Signed, SignedContent, Ticket,
+    TradeAnswer, TradeState,
 };
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;

@@ -67,7 +67,9 @@ impl Stage {
                     Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }
                 }
                 // No enabled network has venues.
-                Order::Positions(_) => Answer::Positions(more_fixtures::positions_answer(Vec::new(), 0)),
+                Order::Positions(_) => {
+                    Answer::Positions(more_fixtures::positions_answer(Vec::new(), 0))
+                }
                 Order::Policy(_) => Answer::Policies { policies: vec![fixtures::policy()] },
                 Order::History(_) => Answer::History(HistoryAnswer {
                     requests: vec![more_fixtures::history_row()],

@@ -32,7 +32,14 @@ pub(super) fn finish(
     let answer = match outcome.result {
         Ok(answer) => answer,
         Err(failure) => {
-            return fail_with_warnings(Some(command), &failure, &outcome.warnings, options, out, err);
+            return fail_with_warnings(
+                Some(command),
+                &failure,
+                &outcome.warnings,
+                options,
+                out,
+                err,
+            );
         }
     };
     withhold_secret(&mut outcome.returned_secret, &mut outcome.warnings, options);
@@ -123,7 +130,11 @@ fn fail_with_warnings(
     let exit = failure.fault.code.exit();
     // The reader of a stream reads every line as an entry, so the failure goes to standard error.
     if options.json && command != Some(STREAM_COMMAND) {
-        return exit_code_after_write(Envelope::failure(command, failure, warnings).write(out), exit, err);
+        return exit_code_after_write(
+            Envelope::failure(command, failure, warnings).write(out),
+            exit,
+            err,
+        );
     }
     warn(warnings, err);
     let mut lines = failure.fault.message.lines().map(escape);
@@ -192,7 +203,10 @@ fn withhold_secret(
 
 /// Returns the secret to add to the answer's fields. Credentials always have a token field, so that a script gets the
 /// reason if the token is missing.
-fn secret_data<'a>(answer: &Answer, returned_secret: Option<&'a ReturnedSecret>) -> Option<SecretData<'a>> {
+fn secret_data<'a>(
+    answer: &Answer,
+    returned_secret: Option<&'a ReturnedSecret>,
+) -> Option<SecretData<'a>> {
     let text = returned_secret.and_then(|secret| secret.text.as_ref()).map(|text| text.as_str());
     match (answer, returned_secret.map(|secret| secret.field)) {
         (_, Some(SecretField::Phrase)) => {

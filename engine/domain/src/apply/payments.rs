@@ -64,7 +64,9 @@ pub(super) fn spend(state: &mut State, request: Request) -> Arc<Request> {
     // `lapses_at` is always `Some` here: all callers have just authorized the request.
     state.lapses.insert((request.lapses_at().unwrap_or(u64::MAX), request.id));
     state.authorized.insert(request.id, Arc::clone(&request));
-    agents::change(state, &request.agent, |agent| agent.open_payments = agent.open_payments.saturating_add(1));
+    agents::change(state, &request.agent, |agent| {
+        agent.open_payments = agent.open_payments.saturating_add(1)
+    });
     request
 }
 
@@ -110,5 +112,7 @@ pub(super) fn forget_lapsed(state: &mut State) {
 }
 
 fn count_closed(state: &mut State, request: &Request) {
-    agents::change(state, &request.agent, |agent| agent.open_payments = agent.open_payments.saturating_sub(1));
+    agents::change(state, &request.agent, |agent| {
+        agent.open_payments = agent.open_payments.saturating_sub(1)
+    });
 }

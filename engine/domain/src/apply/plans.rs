@@ -162,7 +162,8 @@ pub(super) fn change(
     let Status::Executing(execution) = &mut Arc::make_mut(slot).status else { return None };
     let (before, volume_before) = (execution.reserved(), execution.volume);
     change(execution);
-    let (after, volume, counted) = (execution.reserved(), execution.volume, execution.counted_value);
+    let (after, volume, counted) =
+        (execution.reserved(), execution.volume, execution.counted_value);
     let released = before.left_after(after);
     let request = Arc::clone(slot);
     let lane = request.ask.lane();

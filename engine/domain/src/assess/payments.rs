@@ -176,8 +176,9 @@ fn price_doubt(quote: &AssetQuote) -> Option<HoldReason> {
         part.zip(from.checked_mul(U256::from(percent))).is_none_or(|(part, bound)| part >= bound)
     };
     let cost = quote.cost.0;
-    let sells_well =
-        quote.sale_proceeds.is_some_and(|sold| sold.0 >= cost || !differs(cost, sold.0, SELL_LOSS_PERCENT_MAX));
+    let sells_well = quote
+        .sale_proceeds
+        .is_some_and(|sold| sold.0 >= cost || !differs(cost, sold.0, SELL_LOSS_PERCENT_MAX));
     let in_proportion = cost.checked_mul(U256::from(10));
     let is_deep = in_proportion
         .zip(quote.tenfold_cost)

@@ -36,8 +36,12 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
-        let mut queue =
-            Self { expired: Vec::new(), reserved: agent.reserved, count_of_agent: 0, count_in_all: 0 };
+        let mut queue = Self {
+            expired: Vec::new(),
+            reserved: agent.reserved,
+            count_of_agent: 0,
+            count_in_all: 0,
+        };
         for request in state.held.values() {
             let own = request.agent == agent.id;
             if expiry_if_due(request, moment).is_some() {
@@ -54,7 +58,8 @@ impl Queue {
         let plans = state.plans_at_device();
         for request in state.waiting.values().chain(plans.filter(|one| one.is_running())) {
             queue.count_in_all = queue.count_in_all.saturating_add(1);
-            queue.count_of_agent = queue.count_of_agent.saturating_add(usize::from(request.agent == agent.id));
+            queue.count_of_agent =
+                queue.count_of_agent.saturating_add(usize::from(request.agent == agent.id));
         }
         queue
     }

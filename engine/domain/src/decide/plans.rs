@@ -199,7 +199,11 @@ pub(super) fn close(state: &State, command: &Command, id: RequestId) -> Result<D
 }
 
 /// Returns the event that ends a request, and the one that closes its plan if nothing is left to do.
-pub(super) fn end_events(request: &Request, execution: &Execution, end: ExecutionEnd) -> Vec<Event> {
+pub(super) fn end_events(
+    request: &Request,
+    execution: &Execution,
+    end: ExecutionEnd,
+) -> Vec<Event> {
     let mut after = execution.clone();
     after.end_request(end.clone());
     let mut events = vec![Event::ExecutionEnded { id: request.id, end }];

@@ -59,7 +59,10 @@ pub(super) fn fail(state: &State, command: &Command, id: RequestId) -> Result<De
 pub(super) fn refuse(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
     require_sealed(command)?;
     check_prompted(state, id)?;
-    Ok(Decision::reply(vec![wait_ended_event(id, WaitEnd::Refused, &command.moment)], Reply::Request(id)))
+    Ok(Decision::reply(
+        vec![wait_ended_event(id, WaitEnd::Refused, &command.moment)],
+        Reply::Request(id),
+    ))
 }
 
 /// Records the device's signature. A signature for an ended request, a stopped agent or other terms is discarded.

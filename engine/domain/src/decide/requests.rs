@@ -82,7 +82,9 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
 fn verdict(intake: &Intake<'_>, agent: &Agent, ask: &Ask) -> Result<Verdict, Refusal> {
     let Intake { state, command, from, queue, .. } = *intake;
     let verdict = match (&ask.lane_refusal, &ask.ask) {
-        (Some(refusal), LaneAsk::Loan(loan)) => loans::refused_verdict(intake, agent, loan, refusal)?,
+        (Some(refusal), LaneAsk::Loan(loan)) => {
+            loans::refused_verdict(intake, agent, loan, refusal)?
+        }
         (Some(refusal), LaneAsk::Payment(_) | LaneAsk::Trade(_)) => {
             Verdict::Refuse(refusal.clone())
         }
@@ -315,7 +317,8 @@ pub(super) fn deny(
         }
     }
     let told_until = Deadline::after(&command.moment);
-    let event = Event::RequestDenied { id, reason: reason.cloned(), by, repeatable_until: told_until };
+    let event =
+        Event::RequestDenied { id, reason: reason.cloned(), by, repeatable_until: told_until };
     Ok(Decision::reply(vec![event], Reply::Request(id)))
 }
 

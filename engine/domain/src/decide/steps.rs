@@ -38,7 +38,9 @@ pub(super) fn approval_event(
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent)).ok_or_else(missing)?;
     let (floor, counted) = match (&request.ask, quote) {
-        (LaneAsk::Trade(trade), Quote::Trade(quote)) => trades::floor_and_counted_value(trade, quote, policy),
+        (LaneAsk::Trade(trade), Quote::Trade(quote)) => {
+            trades::floor_and_counted_value(trade, quote, policy)
+        }
         (LaneAsk::Loan(loan), Quote::Loan(quote)) => loans::floor_and_counted_value(loan, quote),
         (LaneAsk::Payment(_) | LaneAsk::Trade(_) | LaneAsk::Loan(_), _) => return Err(missing()),
     };

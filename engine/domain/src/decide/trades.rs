@@ -27,7 +27,13 @@ pub(super) fn verdict(intake: &Intake<'_>, trade: &TradeAsk) -> Verdict {
         trusted: command.trusted,
         is_clock_off: clock_is_off(&command.moment),
         now: u64::try_from(command.moment.utc.seconds()).unwrap_or(0),
-        commitments: state.commitments(from, trade.chain, trade.token_in.address, &command.moment, None),
+        commitments: state.commitments(
+            from,
+            trade.chain,
+            trade.token_in.address,
+            &command.moment,
+            None,
+        ),
         spent: spent.trade,
         reserved: queue.reserved.trade,
         held_by_agent: queue.count_of_agent,
@@ -36,7 +42,11 @@ pub(super) fn verdict(intake: &Intake<'_>, trade: &TradeAsk) -> Verdict {
 }
 
 /// Returns the least output that an approval accepts, and the value that counts against the daily volume.
-pub(super) fn floor_and_counted_value(trade: &TradeAsk, quote: &TradeQuote, policy: &Policy) -> (Atoms, Usd) {
+pub(super) fn floor_and_counted_value(
+    trade: &TradeAsk,
+    quote: &TradeQuote,
+    policy: &Policy,
+) -> (Atoms, Usd) {
     let floor = trade.floor(&trade.quote).max(trade.floor(quote));
     (floor, trading::counted_value(quote, &policy.trading))
 }

@@ -17,7 +17,12 @@ use crate::state::State;
 ///
 /// Value that running plans and devices may still spend counts too, except that of the plan `own`. An operation
 /// without value, such as a withdrawal, never exceeds the limit.
-pub(super) fn exceeds_daily_limit(state: &State, moment: &Moment, usd: Usd, own: Option<RequestId>) -> bool {
+pub(super) fn exceeds_daily_limit(
+    state: &State,
+    moment: &Moment,
+    usd: Usd,
+    own: Option<RequestId>,
+) -> bool {
     let Some(limit) = state.settings.unattended_daily.filter(|_limit| state.unattended.active)
     else {
         return false;

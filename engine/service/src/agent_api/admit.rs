@@ -17,7 +17,7 @@ use bursar_domain::identity::Identity;
 use bursar_domain::wallets::PayingAddress;
 
 use super::api::Api;
-use super::auth::{AuthenticatedCaller, TimestampWindow, Proof, ProvenBy, authenticate, identity};
+use super::auth::{AuthenticatedCaller, Proof, ProvenBy, TimestampWindow, authenticate, identity};
 use super::body;
 use super::call_time::CallTime;
 use super::message::Endpoint;

@@ -121,7 +121,10 @@ pub fn authenticate(
             // The signatures of forgotten days are no longer in the journal, so a replayed signature would look new.
             // A signature from before a restore may have been used after the backup was made.
             let lost = view.state.restored.is_some_and(|at| signed <= at.seconds());
-            if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten_before_day || lost {
+            if !is_fresh(signed, fresh.now, fresh.window_s)
+                || day < view.forgotten_before_day
+                || lost
+            {
                 return Err(failed());
             }
             let digest = identity(&[

@@ -14,7 +14,7 @@ use super::api::Api;
 use super::mandate::{usable_networks, wallet_address, wallet_id};
 use super::message::Endpoint;
 use super::reply::Answer;
-use crate::funds::{TokenHolding, NetworkFunds};
+use crate::funds::{NetworkFunds, TokenHolding};
 
 pub(super) async fn balances(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     try_balances(&api, request).await.unwrap_or_else(Answer::from).into_http()

@@ -73,7 +73,8 @@ fn read(incoming: &Incoming) -> Result<(RequestId, ReportContent), Fault> {
     if kind == ReportKind::Settled && tx_hash.is_none() {
         return Err(Fault::new(Code::MissingTxHash));
     }
-    let error = body::text(&incoming.body, "error")?.map(truncate_error).filter(|text| !text.is_empty());
+    let error =
+        body::text(&incoming.body, "error")?.map(truncate_error).filter(|text| !text.is_empty());
     Ok((id, ReportContent { kind, tx_hash, error }))
 }
 

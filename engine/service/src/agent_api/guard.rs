@@ -11,7 +11,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_serve::http::ProvenCaller;
 
-use super::admit::{RateVerdictCell, RateVerdict};
+use super::admit::{RateVerdict, RateVerdictCell};
 use super::api::Api;
 use super::calls;
 use super::rate::WaitMs;
@@ -92,7 +92,10 @@ impl RateBucket {
 
 /// Counts a call to an endpoint that accepts a proof, after the endpoint ran. Counting afterwards is early enough,
 /// because a call without a valid proof has no effect.
-fn count_after(mark: &RateVerdictCell, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
+fn count_after(
+    mark: &RateVerdictCell,
+    unproven: impl FnOnce() -> Result<(), WaitMs>,
+) -> Result<(), WaitMs> {
     match mark.get() {
         Some(RateVerdict::ForAgent) => Ok(()),
         Some(RateVerdict::AgentWaits(wait)) => Err(wait),

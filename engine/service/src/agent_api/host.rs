@@ -107,7 +107,9 @@ mod tests {
     }
 
     fn code(rule: &HostRule, headers: &[(&str, &str)]) -> Option<Code> {
-        rule.judge(&request(headers, "192.168.1.7:9402"), &listed_hosts()).err().map(|fault| fault.code)
+        rule.judge(&request(headers, "192.168.1.7:9402"), &listed_hosts())
+            .err()
+            .map(|fault| fault.code)
     }
 
     const FOREIGN: [&str; 11] = [

@@ -61,7 +61,12 @@ impl LanBearers {
 
     /// Returns the agents whose tokens came from other machines.
     pub fn agents(&self) -> Vec<AgentId> {
-        self.last_warnings_ms.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.last_warnings_ms
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .keys()
+            .cloned()
+            .collect()
     }
 
     fn is_due(&self, agent: &AgentId) -> bool {

@@ -132,7 +132,10 @@ mod tests {
             let free = hint.strip_prefix("config set server.listen 127.0.0.1:").unwrap();
             let free: u16 = free.parse().unwrap();
             let taken = address.port();
-            assert!((taken + 1..=taken + PORTS_TRIED_MAX).contains(&free), "{free} instead of {taken}");
+            assert!(
+                (taken + 1..=taken + PORTS_TRIED_MAX).contains(&free),
+                "{free} instead of {taken}"
+            );
         }
     }
 

@@ -79,7 +79,9 @@ pub(super) fn renews_at_unknown_reason(caller: &Caller) -> Value {
 }
 
 pub(super) fn wallet_address(caller: &Caller) -> Value {
-    caller.paying_address().map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
+    caller
+        .paying_address()
+        .map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
 }
 
 /// Returns the operator's label of the paying address.

@@ -170,7 +170,8 @@ async fn earlier_request(
 /// Waits for the end of an allowed request, and answers with the result.
 async fn result<P: PlanInput>(api: &Api, record: Arc<Request>, time: &CallTime) -> Answer {
     let record = api.wait_for_end(record, time).await;
-    describe::<P::Ask>(&record, api.awaits_first_device_signature(&record)).with_identity_of(&record)
+    describe::<P::Ask>(&record, api.awaits_first_device_signature(&record))
+        .with_identity_of(&record)
 }
 
 impl<P: PlanInput> NewRequest<'_, P> {

@@ -38,7 +38,9 @@ pub(super) fn describe<R: PlanResult>(record: &Request, awaits_first_press: bool
         Status::Held { .. } => asked.answer_pending(&id),
         Status::Executing(_) if awaits_first_press => asked.answer_pending(&id),
         Status::Refused { refusal, was_held, .. } => asked.answer_rejected(&id, refusal, *was_held),
-        Status::Executing(execution) | Status::Ended(execution) => asked.answer_executed(&id, execution),
+        Status::Executing(execution) | Status::Ended(execution) => {
+            asked.answer_executed(&id, execution)
+        }
         Status::Denied { reason: Some(reason), .. } => {
             answer_over(asked, &id, Refusal::because(Code::RequestDenied, reason))
         }

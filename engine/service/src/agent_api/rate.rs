@@ -37,7 +37,8 @@ struct Buckets<K> {
 
 impl<K: Eq + Hash> MinuteWindow<K> {
     pub(super) fn new(clock: Arc<dyn Clock>, most_buckets: usize) -> Self {
-        let buckets = Buckets { calls: HashMap::new(), overflow_calls: VecDeque::new(), swept_ms: 0 };
+        let buckets =
+            Buckets { calls: HashMap::new(), overflow_calls: VecDeque::new(), swept_ms: 0 };
         Self { clock, buckets_max: most_buckets, buckets: Mutex::new(buckets) }
     }
 

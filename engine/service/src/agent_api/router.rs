@@ -30,7 +30,10 @@ use crate::lanes::trading::TradeInput;
 pub fn router(api: Arc<Api>) -> Router {
     Router::new()
         .route("/health", with_wrong_method_answer(get(health::health), "GET"))
-        .route("/status", with_wrong_method_answer(get(health::status).post(health::status), "GET, POST"))
+        .route(
+            "/status",
+            with_wrong_method_answer(get(health::status).post(health::status), "GET, POST"),
+        )
         .route("/ping", with_wrong_method_answer(post(health::ping), "POST"))
         .route("/sign", with_wrong_method_answer(post(sign::sign), "POST"))
         .route("/sign/status/{id}", with_wrong_method_answer(get(sign::status::status), "GET"))
@@ -47,19 +50,34 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/receipt/", with_wrong_method_answer(get(receipt::missing_id), "GET"))
         .route("/mandate", with_wrong_method_answer(post(mandate::mandate), "POST"))
         .route("/balances", with_wrong_method_answer(post(balances::balances), "POST"))
-        .route("/trade", with_wrong_method_answer(post(plan_request::request::<TradeInput>), "POST"))
-        .route("/trade/status/{id}", with_wrong_method_answer(get(plan_request::status::<TradeInput>), "GET"))
+        .route(
+            "/trade",
+            with_wrong_method_answer(post(plan_request::request::<TradeInput>), "POST"),
+        )
+        .route(
+            "/trade/status/{id}",
+            with_wrong_method_answer(get(plan_request::status::<TradeInput>), "GET"),
+        )
         .route("/trade/status/", with_wrong_method_answer(get(missing_id), "GET"))
         .route("/venues", with_wrong_method_answer(post(venues::venues), "POST"))
-        .route("/position", with_wrong_method_answer(post(plan_request::request::<LoanInput>), "POST"))
-        .route("/position/status/{id}", with_wrong_method_answer(get(plan_request::status::<LoanInput>), "GET"))
+        .route(
+            "/position",
+            with_wrong_method_answer(post(plan_request::request::<LoanInput>), "POST"),
+        )
+        .route(
+            "/position/status/{id}",
+            with_wrong_method_answer(get(plan_request::status::<LoanInput>), "GET"),
+        )
         .route("/position/status/", with_wrong_method_answer(get(missing_id), "GET"))
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(&api), guard::guard))
         .with_state(api)
 }
 
-fn with_wrong_method_answer(methods: MethodRouter<Arc<Api>>, allowed: &'static str) -> MethodRouter<Arc<Api>> {
+fn with_wrong_method_answer(
+    methods: MethodRouter<Arc<Api>>,
+    allowed: &'static str,
+) -> MethodRouter<Arc<Api>> {
     methods.fallback(move || async move { Answer::wrong_method(allowed).into_http() })
 }
 

@@ -42,7 +42,8 @@ impl PlanInput for TradeInput {
         let by_device = state.is_on_device(owner);
         let proposal = api.trading.propose(self, owner, by_device, &policy.trading);
         let Proposal { ask, measured } = proposal.await?;
-        let refused = measured.map(|measured| api.trading.cache_measurement(id, outbox, measured)).err();
+        let refused =
+            measured.map(|measured| api.trading.cache_measurement(id, outbox, measured)).err();
         Ok((LaneAsk::Trade(Box::new(ask)), refused))
     }
 }

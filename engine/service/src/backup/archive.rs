@@ -292,7 +292,14 @@ impl<R: Read> Opener<R> {
     fn new(mut from: R, head: &Head, key: &[u8; 32]) -> io::Result<Self> {
         let next = sealed_piece(&mut from)?;
         let decryptor = Some(DecryptorBE32::from_stream_primitive(stream(key)));
-        Ok(Self { from, decryptor, context: head.digest()?, next_piece: next, decrypted: Vec::new(), position: 0 })
+        Ok(Self {
+            from,
+            decryptor,
+            context: head.digest()?,
+            next_piece: next,
+            decrypted: Vec::new(),
+            position: 0,
+        })
     }
 
     /// Decrypts the next piece. Returns `false` at the end.
@@ -361,7 +368,11 @@ mod tests {
         out
     }
 
-    fn extract_all(bytes: &[u8], key: [u8; 32], into: &Path) -> Result<Vec<&'static str>, ArchiveError> {
+    fn extract_all(
+        bytes: &[u8],
+        key: [u8; 32],
+        into: &Path,
+    ) -> Result<Vec<&'static str>, ArchiveError> {
         let mut from = bytes;
         let head = Head::read(&mut from)?;
         extract(from, &head, &key, into)

@@ -211,7 +211,10 @@ mod tests {
         write_new_files(data);
         fs::create_dir(data.join(STAGING_FOLDER).join(READY_FILE)).unwrap();
         finish(data).unwrap_err();
-        assert_eq!(read(&data.join(STAGING_FOLDER).join("journal.redb")).as_deref(), Some("new journal"));
+        assert_eq!(
+            read(&data.join(STAGING_FOLDER).join("journal.redb")).as_deref(),
+            Some("new journal")
+        );
         assert_eq!(read(&data.join("journal.redb")).as_deref(), Some("old journal"));
     }
 }

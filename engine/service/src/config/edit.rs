@@ -90,10 +90,12 @@ mod tests {
     #[test]
     fn editing_settings_changes_only_the_key() {
         let text = |text: &str| Value::Text(text.to_owned());
-        let changed = with_setting(EXAMPLE_SETTINGS, Key::Listen, Some(&text("127.0.0.1:2"))).unwrap();
+        let changed =
+            with_setting(EXAMPLE_SETTINGS, Key::Listen, Some(&text("127.0.0.1:2"))).unwrap();
         assert_eq!(changed, EXAMPLE_SETTINGS.replace("127.0.0.1:1", "127.0.0.1:2"));
         assert_eq!(with_setting(EXAMPLE_SETTINGS, Key::Autostart, None).unwrap(), EXAMPLE_SETTINGS);
-        let added = with_setting(EXAMPLE_SETTINGS, Key::Autostart, Some(&Value::Switch(false))).unwrap();
+        let added =
+            with_setting(EXAMPLE_SETTINGS, Key::Autostart, Some(&Value::Switch(false))).unwrap();
         assert!(added.contains("# port of the old one\nautostart = false\n"), "{added}");
         assert_eq!(with_setting(&added, Key::Autostart, None).unwrap(), EXAMPLE_SETTINGS);
     }
@@ -101,9 +103,14 @@ mod tests {
     #[test]
     fn a_network_keeps_the_name_that_it_has_in_the_file() {
         let urls = Value::List(vec!["https://b".into(), "https://c".into()]);
-        let changed = with_setting(EXAMPLE_SETTINGS, Key::NetworkRpc(ChainId(8453)), Some(&urls)).unwrap();
-        assert_eq!(changed, EXAMPLE_SETTINGS.replace("[\"https://a\"]", "[\"https://b\", \"https://c\"]"));
-        let added = with_setting(EXAMPLE_SETTINGS, Key::NetworkRpc(ChainId(1)), Some(&urls)).unwrap();
+        let changed =
+            with_setting(EXAMPLE_SETTINGS, Key::NetworkRpc(ChainId(8453)), Some(&urls)).unwrap();
+        assert_eq!(
+            changed,
+            EXAMPLE_SETTINGS.replace("[\"https://a\"]", "[\"https://b\", \"https://c\"]")
+        );
+        let added =
+            with_setting(EXAMPLE_SETTINGS, Key::NetworkRpc(ChainId(1)), Some(&urls)).unwrap();
         assert!(added.ends_with("[networks.1]\nrpc = [\"https://b\", \"https://c\"]\n"), "{added}");
         let fresh = with_setting("", Key::NetworkRpc(ChainId(1)), Some(&urls)).unwrap();
         assert_eq!(fresh.trim_start(), "[networks.1]\nrpc = [\"https://b\", \"https://c\"]\n");

@@ -11,8 +11,8 @@ use bursar_core::settings::{ConsoleTime, Notices};
 use url::Url;
 
 use super::values::{
-    parse_console_time, journal_only, check_rate, split_list, parse_loopback, parse_notices, parse_optional_url, parse_switch, parse_urls,
-    check_window,
+    check_rate, check_window, journal_only, parse_console_time, parse_loopback, parse_notices,
+    parse_optional_url, parse_switch, parse_urls, split_list,
 };
 
 /// Reads an environment variable.

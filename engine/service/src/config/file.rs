@@ -11,7 +11,8 @@ use serde::de::IgnoredAny;
 
 use super::effective::{Config, Source};
 use super::values::{
-    parse_console_time, journal_only, check_rate, parse_loopback, parse_notices, parse_optional_url, parse_urls, check_window,
+    check_rate, check_window, journal_only, parse_console_time, parse_loopback, parse_notices,
+    parse_optional_url, parse_urls,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -118,7 +119,8 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         from_file(Key::Rate);
     }
     if let Some(seconds) = file.server.signature_window_s {
-        let seconds = check_window(seconds).map_err(|why| format!("server.signature_window_s: {why}"))?;
+        let seconds =
+            check_window(seconds).map_err(|why| format!("server.signature_window_s: {why}"))?;
         config.signature_window_s = seconds;
         from_file(Key::SignatureWindow);
     }
@@ -135,7 +137,8 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         from_file(Key::ConsoleNotify);
     }
     if let Some(time) = &file.console.time {
-        config.console_time = parse_console_time(time).map_err(|why| format!("console.time: {why}"))?;
+        config.console_time =
+            parse_console_time(time).map_err(|why| format!("console.time: {why}"))?;
         from_file(Key::ConsoleTime);
     }
     if let Some(text) = &file.prices.url {
@@ -171,8 +174,8 @@ fn apply_networks(
             config.sources.insert(Key::NetworkSubmitRpc(row.chain), Source::File);
         }
         if let Some(text) = &table.explorer {
-            let url =
-                parse_optional_url(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
+            let url = parse_optional_url(text)
+                .map_err(|why| format!("networks.{name}.explorer: {why}"))?;
             config.set_explorer(row.chain, url);
             config.sources.insert(Key::NetworkExplorer(row.chain), Source::File);
         }

@@ -138,7 +138,9 @@ impl Dialogue for SessionDialogue {
         amount: &'a str,
     ) -> BoxFuture<'a, Result<String, Fault>> {
         Box::pin(async move {
-            let bytes = self.prompt_for_bytes(Prompt::TypeAmount { lines, amount: amount.to_owned() }).await?;
+            let bytes = self
+                .prompt_for_bytes(Prompt::TypeAmount { lines, amount: amount.to_owned() })
+                .await?;
             String::from_utf8(bytes.to_vec())
                 .map_err(|_not_text| invalid_utf8("The amount must be a number."))
         })
@@ -150,7 +152,8 @@ impl Dialogue for SessionDialogue {
         name: &'a str,
     ) -> BoxFuture<'a, Result<String, Fault>> {
         Box::pin(async move {
-            let bytes = self.prompt_for_bytes(Prompt::TypeName { lines, name: name.to_owned() }).await?;
+            let bytes =
+                self.prompt_for_bytes(Prompt::TypeName { lines, name: name.to_owned() }).await?;
             String::from_utf8(bytes.to_vec())
                 .map_err(|_not_text| invalid_utf8("The name must be UTF-8 text."))
         })

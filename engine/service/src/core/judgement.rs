@@ -228,9 +228,17 @@ impl Examination {
     }
 
     /// Applies an entry. Entries after the seal must be changes that a locked wallet allows.
-    fn apply_entry(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<ChangedRecord> {
+    fn apply_entry(
+        &mut self,
+        core: &Core,
+        entry: &Entry,
+        moment: &Moment,
+    ) -> Option<ChangedRecord> {
         let free = entry.seq > self.sealed.seq;
-        if free && self.contradiction.is_none() && !unsealed_tail::may_follow_a_seal(&self.state, entry) {
+        if free
+            && self.contradiction.is_none()
+            && !unsealed_tail::may_follow_a_seal(&self.state, entry)
+        {
             self.contradiction = Some(match &entry.event {
                 Event::JournalRestored { .. } => {
                     "it was restored, and the entries after the backup are lost".to_owned()
@@ -265,7 +273,8 @@ impl Examination {
             (_no_ask, None) => return,
         };
         if !known.unwrap_or(false) {
-            self.missing_ask = Some(format!("the ask of entry {} is missing in the index", entry.seq));
+            self.missing_ask =
+                Some(format!("the ask of entry {} is missing in the index", entry.seq));
         }
     }
 }

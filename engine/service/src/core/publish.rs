@@ -45,7 +45,8 @@ impl View {
     ///
     /// Causes: a clock was ahead and a network agreed with it, or the journal was restored while the clock was ahead.
     pub fn refused_before(&self, moment: &Moment) -> Option<Utc> {
-        let forgotten = Utc::from_seconds(i64::from(self.forgotten_before_day).saturating_mul(86_400));
+        let forgotten =
+            Utc::from_seconds(i64::from(self.forgotten_before_day).saturating_mul(86_400));
         let first = self.state.restored.map_or(forgotten, |restored| restored.max(forgotten));
         (first > moment.utc).then_some(first)
     }

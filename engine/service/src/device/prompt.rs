@@ -116,12 +116,14 @@ impl ReadyDevice {
         for command in &commands {
             let answer = self.exchange(command, ANSWER_MS).await?;
             if let Err(fault) = read_empty(&answer) {
-                return Err(match self.unsigned_outcome(Switch::BlindSigningOrRawMessages, fault) {
-                    PromptOutcome::NotShown(why) | PromptOutcome::Unknown(why) => why,
-                    PromptOutcome::Refused | PromptOutcome::Signed(_) | PromptOutcome::Void => {
-                        self.unexpected_answer(fault)
-                    }
-                });
+                return Err(
+                    match self.unsigned_outcome(Switch::BlindSigningOrRawMessages, fault) {
+                        PromptOutcome::NotShown(why) | PromptOutcome::Unknown(why) => why,
+                        PromptOutcome::Refused | PromptOutcome::Signed(_) | PromptOutcome::Void => {
+                            self.unexpected_answer(fault)
+                        }
+                    },
+                );
             }
         }
         Ok(ReceivedCommands(commands))

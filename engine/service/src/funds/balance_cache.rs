@@ -59,7 +59,8 @@ impl LatestProbe {
         self.failed = funds.failure();
         if self.failed.is_none() {
             self.is_slow = false;
-            self.latest_success = Some((now.age_clock_ms(), CachedBalance { funds, read: now.utc }));
+            self.latest_success =
+                Some((now.age_clock_ms(), CachedBalance { funds, read: now.utc }));
         }
     }
 

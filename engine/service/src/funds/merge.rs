@@ -10,10 +10,11 @@ use bursar_core::money::Atoms;
 use bursar_core::networks::{NATIVE_DECIMALS, Network, Token};
 use bursar_core::text::visible;
 
-use super::holding::{DiscoveryFailure, TokenHolding, Kind, NetworkFunds, UnknownReason};
+use super::holding::{DiscoveryFailure, Kind, NetworkFunds, TokenHolding, UnknownReason};
 
 const NO_EXPLORER_ANSWER: &str = "The explorer gave no valid answer: other tokens may be missing.";
-const TOO_MANY_TOKENS: &str = "The explorer lists more tokens than Bursar reads: some may be missing.";
+const TOO_MANY_TOKENS: &str =
+    "The explorer lists more tokens than Bursar reads: some may be missing.";
 
 /// Returns the tokens of our table, in the order in which they are read and shown.
 pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (Kind, Token)> {
@@ -45,15 +46,22 @@ pub(super) fn merge(
         // This explorer returns 500 for an address that it has never seen. Such an address holds nothing, so accept the
         // 500 only if every amount is zero.
         Some(Err(DiscoveryFailure::Status500)) if network.explorer_500_for_unseen && empty => None,
-        Some(Err(DiscoveryFailure::Status500 | DiscoveryFailure::Failed)) => Some(NO_EXPLORER_ANSWER),
+        Some(Err(DiscoveryFailure::Status500 | DiscoveryFailure::Failed)) => {
+            Some(NO_EXPLORER_ANSWER)
+        }
     };
     NetworkFunds { network, held, incomplete }
 }
 
 /// Returns the native coin and the tokens of our table.
-fn table_tokens(network: &'static Network, known: Result<Holdings, UnknownReason>) -> Vec<TokenHolding> {
+fn table_tokens(
+    network: &'static Network,
+    known: Result<Holdings, UnknownReason>,
+) -> Vec<TokenHolding> {
     let (native, tokens) = match known {
-        Ok(Holdings { native, tokens }) => (read_amount(native, UnknownReason::NoAnswer), Ok(tokens)),
+        Ok(Holdings { native, tokens }) => {
+            (read_amount(native, UnknownReason::NoAnswer), Ok(tokens))
+        }
         Err(why) => (Err(why), Err(why)),
     };
     let mut held = vec![TokenHolding {
@@ -65,10 +73,11 @@ fn table_tokens(network: &'static Network, known: Result<Holdings, UnknownReason
     }];
     for (index, (kind, token)) in known_tokens(network).enumerate() {
         let amount = match &tokens {
-            Ok(tokens) => tokens
-                .get(index)
-                .cloned()
-                .map_or(Err(UnknownReason::NoAnswer), |amount| read_amount(amount, UnknownReason::NotAToken)),
+            Ok(tokens) => {
+                tokens.get(index).cloned().map_or(Err(UnknownReason::NoAnswer), |amount| {
+                    read_amount(amount, UnknownReason::NotAToken)
+                })
+            }
             Err(why) => Err(*why),
         };
         held.push(TokenHolding {
@@ -174,9 +183,18 @@ mod tests {
             Holdings { native: Err(down.into()), tokens: vec![Err(ReadFault::Malformed("short"))] };
         let funds = merge(base(), Ok(none), None);
         let why: Vec<_> = funds.held.iter().map(|held| held.amount.unwrap_err()).collect();
-        assert_eq!(why, [UnknownReason::NoAnswer, UnknownReason::NotAToken, UnknownReason::NoAnswer]);
-        assert_eq!((funds.failure(), funds.has_any_amount()), (Some(UnknownReason::NoAnswer), false));
-        assert_eq!(unknown_funds(base(), UnknownReason::TooSlow).failure(), Some(UnknownReason::TooSlow));
+        assert_eq!(
+            why,
+            [UnknownReason::NoAnswer, UnknownReason::NotAToken, UnknownReason::NoAnswer]
+        );
+        assert_eq!(
+            (funds.failure(), funds.has_any_amount()),
+            (Some(UnknownReason::NoAnswer), false)
+        );
+        assert_eq!(
+            unknown_funds(base(), UnknownReason::TooSlow).failure(),
+            Some(UnknownReason::TooSlow)
+        );
     }
 
     #[test]

@@ -77,11 +77,13 @@ mod tests {
 
     use bursar_core::ids::RequestId;
     use bursar_core::time::Utc;
-    use bursar_domain::payees::{PaymentTotals, Payee};
+    use bursar_domain::payees::{Payee, PaymentTotals};
     use bursar_domain::{Event, Request, Settlement};
 
     use super::*;
-    use crate::journal::{Journal, MemoryStore, Store, StoreError, Visit, VisitPayee, VisitRequest};
+    use crate::journal::{
+        Journal, MemoryStore, Store, StoreError, Visit, VisitPayee, VisitRequest,
+    };
 
     const ENTRIES: u64 = 1000;
 

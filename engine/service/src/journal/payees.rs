@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry as Slot;
 
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::payees::{self, TallyReplay, PaymentTotals, Payee, Tally};
+use bursar_domain::payees::{self, Payee, PaymentTotals, Tally, TallyReplay};
 use bursar_domain::{Entry, State};
 
 use super::chain::Journal;
@@ -32,8 +32,11 @@ impl Journal {
             }
             Slot::Vacant(slot) => {
                 // If all rows are rewritten, the pending batch has every existing row.
-                let before =
-                    if self.pending.payees_replaced { Ok(None) } else { self.store.payee_totals(&payee) };
+                let before = if self.pending.payees_replaced {
+                    Ok(None)
+                } else {
+                    self.store.payee_totals(&payee)
+                };
                 match before {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.plus(paid)))),
                     // No decision depends on the rows, so continue. They stay out of date until they are rebuilt.
@@ -184,7 +187,8 @@ mod tests {
         let key = encode_payee(&payee);
         assert_eq!((key.len(), decode_payee(&key)), (28, Some(payee)));
         assert_eq!((decode_payee(&key[1..]), decode_payee(&[])), (None, None));
-        let paid = PaymentTotals { times: 1, approved: 0, first: Utc(-2), last: Utc(3), usd: Usd(4) };
+        let paid =
+            PaymentTotals { times: 1, approved: 0, first: Utc(-2), last: Utc(3), usd: Usd(4) };
         assert_eq!(decode_totals(&encode_totals(&paid)), Some(paid));
         assert_eq!(decode_totals(&[0xff]), None);
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use bursar_domain::payees::{PaymentTotals, Payee, Tally};
+use bursar_domain::payees::{Payee, PaymentTotals, Tally};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
@@ -327,7 +327,8 @@ impl Store for RedbStore {
             self.checkpoint_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
         }
         let number = self.last_commit.saturating_add(1);
-        let dropped = (self.checkpointed_commit > self.dropped_commit).then_some(self.checkpointed_commit);
+        let dropped =
+            (self.checkpointed_commit > self.dropped_commit).then_some(self.checkpointed_commit);
         batches::append(&self.short_file, number, &batch, dropped, &*self.failpoints)?;
         self.last_commit = number;
         self.dropped_commit = self.checkpointed_commit;

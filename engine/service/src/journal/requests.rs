@@ -362,7 +362,8 @@ mod tests {
         let payments = [1, 2].map(|seq| authorized_request(seq, bearer(7), Utc(0)));
         payments.iter().for_each(|payment| kept.record_ask(payment));
         kept.record_ask(&refused_request(3, 7));
-        let settled = payments.each_ref().map(|payment| kept.record_report(payment, Stage::Settled));
+        let settled =
+            payments.each_ref().map(|payment| kept.record_report(payment, Stage::Settled));
         settled.iter().for_each(|settlement| kept.record_revert(settlement));
         assert_eq!(kept.settled_entry(7), None);
         let first = settled_key(&bearer(7), Some(1)).unwrap();

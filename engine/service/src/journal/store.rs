@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
 use bursar_core::stored;
-use bursar_domain::payees::{PaymentTotals, Payee, Tally};
+use bursar_domain::payees::{Payee, PaymentTotals, Tally};
 use bursar_domain::{Request, Settlement};
 use serde::{Deserialize, Serialize};
 

@@ -31,7 +31,11 @@ pub(super) fn require_fields(object: &Object, names: &[&str]) -> Result<(), Inpu
 }
 
 /// Checks that an object has no other fields than these. An ignored field could be a limit on which the agent relies.
-pub(super) fn check_only_fields(object: &Object, what: &str, known: &[&str]) -> Result<(), InputFault> {
+pub(super) fn check_only_fields(
+    object: &Object,
+    what: &str,
+    known: &[&str],
+) -> Result<(), InputFault> {
     let unknown = object.iter().map(|(name, _value)| name).find(|name| !known.contains(name));
     unknown.map_or(Ok(()), |name| {
         let name = text::quoted(name, 40);

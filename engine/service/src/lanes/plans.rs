@@ -305,7 +305,9 @@ impl Worker {
             }
             LaneAsk::Payment(_) => None,
         };
-        let Some(NextStep { part, gas_price_max: ceiling, until, quote }) = next else { return Ok(None) };
+        let Some(NextStep { part, gas_price_max: ceiling, until, quote }) = next else {
+            return Ok(None);
+        };
         let (id, index) = (request.id, execution.steps.len());
         Ok(match (part.kind, quote) {
             (PartKind::Permit(permit), Quote::Trade(quote)) => {
@@ -337,11 +339,13 @@ impl Worker {
             LaneAsk::Trade(trade) => {
                 let before = execution.steps.iter().filter_map(PlanStep::hash);
                 let before: Vec<B256> = before.filter(|one| *one != hash).collect();
-                let filled = self.trading.receipt_amounts(trade, request.from, hash, &before).await?;
+                let filled =
+                    self.trading.receipt_amounts(trade, request.from, hash, &before).await?;
                 (filled.received, None, filled.fee)
             }
             LaneAsk::Loan(loan) => {
-                let (received, position) = self.lending.settled_amounts(loan, request.from, hash).await?;
+                let (received, position) =
+                    self.lending.settled_amounts(loan, request.from, hash).await?;
                 (received, position, None)
             }
             LaneAsk::Payment(_) => (None, None, None),

@@ -12,14 +12,14 @@ use bursar_domain::{Action, LaneAsk, Refusal, Request};
 use bursar_submit::{Call, fees};
 use bursar_uniswap::swap;
 
-use super::batch::unavailable;
+use super::batch::chain_unavailable;
 use super::rehearsal::APPROVAL_GAS;
 use super::{lending, trading};
 use crate::ports::Chains;
 
 /// The factor by which the gas price of a revocation may rise. A revocation has no time limit, so it must be mined even
 /// if fees stay high.
-const REVOCATION_FEES: u128 = 8;
+const REVOCATION_FEE_FACTOR: u128 = 8;
 
 /// A token allowance that is not zero.
 pub(super) struct Allowance {
@@ -43,7 +43,7 @@ pub(super) async fn allowance_left(
     let Some(((token, spender), network)) = approved.zip(request.ask.network()) else {
         return Ok(None);
     };
-    let chain = chains.get(&network.chain).ok_or_else(unavailable)?;
+    let chain = chains.get(&network.chain).ok_or_else(chain_unavailable)?;
     let read = async |block| {
         let answer = chain.call(token, token::allowance_call(request.from, spender), block).await;
         Ok(U256::try_from_be_slice(&answer?) != Some(U256::ZERO))
@@ -51,7 +51,7 @@ pub(super) async fn allowance_left(
     let is_left = match execution.allowance_left() {
         AllowanceLeft::Zero => false,
         AllowanceLeft::Possible => {
-            read(BlockTag::Latest).await.map_err(|_fault: ChainFault| unavailable())?
+            read(BlockTag::Latest).await.map_err(|_fault: ChainFault| chain_unavailable())?
         }
         // A node that is some blocks behind, or that keeps no past state, does not have this block. The token may have
         // ignored the call, so it is asked.
@@ -77,17 +77,18 @@ pub(super) async fn next_action(
         Ok(gas) => call.gas_limit = gas.saturating_add(gas / 2),
         // Send the revocation anyway: once its revert is mined, the plan ends.
         Err(ChainFault::Reverted { .. }) => {}
-        Err(_fault) => return Err(unavailable()),
+        Err(_fault) => return Err(chain_unavailable()),
     }
     let quote = chain_tasks::quote(&*chain, request.from, &network.gas).await;
-    let quote = quote.map_err(|_fault| unavailable())?;
-    let offer = fees::offer_within(&quote.fee, network.gas.ceiling).ok_or_else(unavailable)?;
+    let quote = quote.map_err(|_fault| chain_unavailable())?;
+    let offer =
+        fees::offer_within(&quote.fee, network.gas.ceiling).ok_or_else(chain_unavailable)?;
     Ok(Action::OpenStep(Box::new(StepOrder {
         id: request.id,
         index: execution.steps.len(),
         purpose: StepPurpose::Revocation,
         call,
-        ceiling: offer.max_price().saturating_mul(REVOCATION_FEES).min(network.gas.ceiling),
+        ceiling: offer.max_price().saturating_mul(REVOCATION_FEE_FACTOR).min(network.gas.ceiling),
         until: None,
         quote: execution.quote.clone(),
     })))

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
 use super::support::confirm::type_name;
-use super::support::{Done, act, describe, require_trusted_journal, rehearse};
+use super::support::{Done, act, describe, rehearse, require_trusted_journal};
 use super::wallet::open::reissue;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
@@ -232,7 +232,10 @@ async fn new_credential(
             let (vault, id) = (Arc::clone(&engine.vault), id.clone());
             let stored = blocking(move || {
                 let check = vault.store_agent_secret(&id, secret.expose_secret())?;
-                Ok::<_, Fault>(NewCredential { secret, credential: Credential::Hmac { secret_hash: check } })
+                Ok::<_, Fault>(NewCredential {
+                    secret,
+                    credential: Credential::Hmac { secret_hash: check },
+                })
             });
             stored.await?
         }

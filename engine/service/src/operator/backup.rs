@@ -262,7 +262,9 @@ pub(crate) fn remove_leftovers(data: &Path) {
 /// Verifies the whole chain of a copied journal and returns its head. Stops if `goes_on` returns `false`.
 fn check(journal: &Path, mut goes_on: impl FnMut() -> bool) -> Result<journal::Head, JournalError> {
     let store = RedbStore::open(journal, Arc::new(NoFailpoints))?;
-    walk_chain(&*store.reader(), |entry, _hash| !entry.seq.is_multiple_of(CHECK_EVERY_ENTRIES) || goes_on())
+    walk_chain(&*store.reader(), |entry, _hash| {
+        !entry.seq.is_multiple_of(CHECK_EVERY_ENTRIES) || goes_on()
+    })
 }
 
 fn backup_fault(error: &dyn std::fmt::Display) -> Fault {

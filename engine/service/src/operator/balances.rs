@@ -17,7 +17,7 @@ use futures::stream;
 use super::support::{Done, balance_error, lookup};
 use crate::config::Config;
 use crate::context::EngineContext;
-use crate::funds::{TokenHolding, NetworkFunds};
+use crate::funds::{NetworkFunds, TokenHolding};
 
 /// Addresses that are looked up concurrently. Public nodes limit the rate of requests.
 const CONCURRENT_ADDRESSES_MAX: usize = 8;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bursar_core::card::{Balance, Card};
 use bursar_core::money::TokenAmount;
 use bursar_core::time::Moment;
-use bursar_domain::payees::{PaymentTotals, Payee};
+use bursar_domain::payees::{Payee, PaymentTotals};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, cards};
 
 use super::support::balance_error;

@@ -51,7 +51,10 @@ impl QueueStatus {
 }
 
 /// Returns the queue status of each request that waits for a device, including ended plans that revoke an allowance.
-pub(super) fn queue_statuses(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, QueueStatus> {
+pub(super) fn queue_statuses(
+    engine: &EngineContext,
+    view: &View,
+) -> BTreeMap<RequestId, QueueStatus> {
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
     let requests = view.state.waiting.values().chain(view.state.plans_at_device());
@@ -63,7 +66,12 @@ pub(super) fn labels(engine: &EngineContext, view: &View) -> BTreeMap<RequestId,
     queue_statuses(engine, view).into_iter().map(|(id, place)| (id, place.label)).collect()
 }
 
-fn queue_status(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -> QueueStatus {
+fn queue_status(
+    status: &DeviceStatus,
+    is_open: bool,
+    view: &View,
+    request: &Request,
+) -> QueueStatus {
     let prompting = status.prompting.as_ref();
     if let Some(shown) = prompting.filter(|one| one.subject.belongs_to(request)) {
         return QueueStatus::prompting(&shown.device);
@@ -145,7 +153,8 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let moment = engine.core.now();
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
-    let plans = view.state.plans_at_device().filter(|request| view.state.awaits_device_signature(request));
+    let plans =
+        view.state.plans_at_device().filter(|request| view.state.awaits_device_signature(request));
     let mut plans: Vec<&Arc<Request>> = plans.collect();
     plans.sort_by_key(|request| request.seq);
     let mut payments: Vec<&Arc<Request>> = view.state.waiting_at(&moment).collect();
@@ -166,9 +175,9 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
         (None, Some(first), Some((from, send))) if first.from == from => send,
         (None, Some(first), _other) => queue_status(&status, is_open, &view, first),
         (None, None, Some((_from, send))) => send,
-        (None, None, None) => {
-            QueueStatus::first_in_queue(Some(&NotReady::OwesAnswer { name: status.abandoned.clone()? }))
-        }
+        (None, None, None) => QueueStatus::first_in_queue(Some(&NotReady::OwesAnswer {
+            name: status.abandoned.clone()?,
+        })),
     };
     let QueueStatus { label, state, is_prompting } = place;
     let may_retry = status.switch_off.values().any(|why| why.missing_switch().is_some());

@@ -79,7 +79,10 @@ impl HistoryQuery {
     }
 
     /// Visits the matching requests, newest first. The visitor returns `false` to stop.
-    fn visit_matching(&self, mut visit: impl FnMut(&LaneAsk, HistoryRow) -> bool) -> Result<(), StoreError> {
+    fn visit_matching(
+        &self,
+        mut visit: impl FnMut(&LaneAsk, HistoryRow) -> bool,
+    ) -> Result<(), StoreError> {
         let mut failed = None;
         self.reader.newest(&mut |request| {
             // The journal's time never goes back: all further requests are older.

@@ -68,7 +68,8 @@ pub(super) async fn position(
     match order {
         PositionOrder::Withdraw { venue, amount, address, force_deallocate, yes } => {
             let named = own::NamedPosition::find(engine, &venue, address.as_ref())?;
-            let exit = if force_deallocate { own::ExitMethod::Forced } else { own::ExitMethod::Plain };
+            let exit =
+                if force_deallocate { own::ExitMethod::Forced } else { own::ExitMethod::Plain };
             own::withdraw(engine, own::Withdrawal { named, amount, exit }, yes, dialogue).await
         }
         PositionOrder::WriteOff { venue, address, yes } => {

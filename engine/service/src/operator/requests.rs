@@ -55,7 +55,8 @@ pub(super) async fn list(
         let mut card = context.card(&view.state, request, &moment);
         if let (Some(card), Some(place)) = (&mut card, place) {
             let emulator = device_status::emulator(engine);
-            card.device = device_card::device_card_of(&view.state, request, place, emulator).map(Box::new);
+            card.device =
+                device_card::device_card_of(&view.state, request, place, emulator).map(Box::new);
         }
         let mut answer = describe::request(request, card.map(Card::with_short_urls), &moment);
         if let Some(place) = place {

@@ -88,7 +88,11 @@ async fn send_faster(
 }
 
 /// Returns the higher offer of a send, and the maximum cost of its gas as text.
-fn offer_after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<(Fees, String), Fault> {
+fn offer_after_raise(
+    state: &State,
+    record: &SendRecord,
+    quote: &Quote,
+) -> Result<(Fees, String), Fault> {
     let nothing = || {
         let why = "This send cannot offer a higher gas price: it is not signed yet, it has ended, or it offers the most that Bursar allows.";
         Fault::because(Code::BadInput, why)

@@ -24,7 +24,7 @@ use super::dialogue::Dialogue;
 use super::support::confirm::type_name;
 use super::support::lookup::no_wallet;
 use super::support::password::{new_password, next_attempt, password, prove_operator};
-use super::support::{Done, act, describe, require_trusted_journal, rehearse};
+use super::support::{Done, act, describe, rehearse, require_trusted_journal};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 

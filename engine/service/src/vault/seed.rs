@@ -97,7 +97,8 @@ impl Seed {
     pub fn bip39_seed(&self, passphrase: &SecretString) -> Result<SecretBox<[u8; 64]>, SeedError> {
         // Keep the bytes on the heap: moving an array would leave copies of it on the stack.
         let mut bytes = SecretBox::new(Box::new([0; 64]));
-        let filled = derive_bip39_seed(self.entropy.expose_secret(), passphrase, bytes.expose_secret_mut());
+        let filled =
+            derive_bip39_seed(self.entropy.expose_secret(), passphrase, bytes.expose_secret_mut());
         zeroize_stack::<STACK_BYTES>();
         filled.map(|()| bytes)
     }

@@ -15,7 +15,7 @@ use bursar_core::time::{LocalDay, Moment, Utc};
 use bursar_domain::assets::Price;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::identity::Identity;
-use bursar_domain::payees::{PaymentTotals, Payee};
+use bursar_domain::payees::{Payee, PaymentTotals};
 use bursar_domain::{Action, Event, LaneAsk, PaymentAsk, Request, State, Status};
 use bursar_engine::core::Core;
 use bursar_engine::edition::{Edition, Retention};
@@ -144,8 +144,13 @@ fn check_store(store: &mut dyn Store) {
 /// Checks the rows of payees after the third entry.
 fn check_payee_rows(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
     let payee = |tail: u8| Payee { chain: ChainId(8453), address: [tail; 20].into() };
-    let paid =
-        |times: u64| PaymentTotals { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) };
+    let paid = |times: u64| PaymentTotals {
+        times,
+        approved: 0,
+        first: Utc(1),
+        last: Utc(2),
+        usd: Usd(times),
+    };
     let rows = |store: &dyn Store| {
         let mut rows = Vec::new();
         store.reader().payees(&mut |payee, paid| rows.push((payee, paid.unwrap()))).unwrap();

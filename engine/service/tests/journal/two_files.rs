@@ -10,7 +10,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_domain::payees::{PaymentTotals, Payee};
+use bursar_domain::payees::{Payee, PaymentTotals};
 use bursar_engine::journal::{
     Batch, Checkpoints, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store,
     check_closed_journal,
@@ -150,10 +150,12 @@ fn all_answers(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq
         })
         .collect();
     let indexed: Vec<_> = keys.iter().map(|key| store.entry_of_key(key).unwrap()).collect();
-    let paid: Vec<_> =
-        (0..6).map(|to| (store.payee_totals(&payee(to)).unwrap(), reader.payee_totals(&payee(to)).ok())).collect();
+    let paid: Vec<_> = (0..6)
+        .map(|to| (store.payee_totals(&payee(to)).unwrap(), reader.payee_totals(&payee(to)).ok()))
+        .collect();
     let heads = (store.head().unwrap(), store.payees_through().unwrap());
-    let meta = (store.seal().unwrap(), store.snapshot().unwrap(), store.forgotten_before_day().unwrap());
+    let meta =
+        (store.seal().unwrap(), store.snapshot().unwrap(), store.forgotten_before_day().unwrap());
     (entries, late, newest, rows, each, indexed, paid, (heads, meta))
 }
 
@@ -222,7 +224,10 @@ fn after_a_failed_checkpoint_a_store_commits_nothing_and_a_restart_finds_every_r
     assert!(store.begin_copy().is_err());
     let (keys, last) = (maker.keys.clone(), maker.seq);
     assert!(store.commit(maker.batch(3, 0, 0, 0)).is_err());
-    assert!(all_answers(&model, &keys, last) == all_answers(&store, &keys, last), "rows are missing");
+    assert!(
+        all_answers(&model, &keys, last) == all_answers(&store, &keys, last),
+        "rows are missing"
+    );
     drop(store);
     let store = open(&path, Checkpoints::PRODUCTION);
     assert!(all_answers(&model, &keys, last) == all_answers(&store, &keys, last), "rows are lost");
@@ -349,7 +354,9 @@ fn a_copy_fails_if_the_history_changes_meanwhile() {
     drop(journal);
     let (copied, store) =
         (open(&to, Checkpoints::PRODUCTION), open(&path, Checkpoints::PRODUCTION));
-    assert!(all_answers(&copied, &maker.keys, maker.seq) == all_answers(&store, &maker.keys, maker.seq));
+    assert!(
+        all_answers(&copied, &maker.keys, maker.seq) == all_answers(&store, &maker.keys, maker.seq)
+    );
 }
 
 #[cfg(unix)]

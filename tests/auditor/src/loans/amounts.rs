@@ -114,8 +114,10 @@ impl PlanBook<Loan> {
             let place = (rec.terms.chain, rec.terms.venue.clone());
             let sure = rec.is_paid_by(payer).0 && slot.succeeded();
             let coin = coins.get(&place.0).map(String::as_str).unwrap_or_default();
-            let out =
-                slot.included.as_ref().map_or(0, |included| moved_coins(rec, included, coin, payer));
+            let out = slot
+                .included
+                .as_ref()
+                .map_or(0, |included| moved_coins(rec, included, coin, payer));
             let lost = written_off.iter().any(|(_, at, chain, venue)| {
                 *at >= signed && (*chain, venue) == (place.0, &place.1)
             });

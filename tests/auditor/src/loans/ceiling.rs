@@ -17,7 +17,8 @@ impl Auditor {
             }
             for w in &self.possible_configs {
                 let Some((_, policy)) = w.config.policy_of(&rec.agent) else { continue };
-                rec.extra.largest_total = rec.extra.largest_total.max(policy.lending.max_total.into());
+                rec.extra.largest_total =
+                    rec.extra.largest_total.max(policy.lending.max_total.into());
                 let networks = w.config.networks.iter().filter(|(chain, network)| {
                     let all = &policy.policy.networks;
                     network.is_enabled && all.as_ref().is_none_or(|all| all.contains(chain))
@@ -47,7 +48,8 @@ impl Auditor {
         since: u64,
     ) -> Result<(), Violation> {
         let Some(amount) = rec.supplied_assets() else { return Ok(()) };
-        let on = |chain: u64| rec.extra.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
+        let on =
+            |chain: u64| rec.extra.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
         let counts = |chain: u64| (on(chain), true);
         let now: Instant = self.time.instant();
         let book = &self.loans.book;
@@ -108,7 +110,8 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let book = &self.loans.book;
         let since = rec.authorizations.iter().map(|auth| auth.seq).max().unwrap_or(rec.from);
-        let on = |chain: u64| rec.extra.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
+        let on =
+            |chain: u64| rec.extra.counted_chains.as_ref().is_none_or(|all| all.contains(&chain));
         let mut deployed = 0u128;
         for chain in self.loans.facts.keys().filter(|chain| on(**chain)) {
             let Some(truth) = self.loans.readings.truth_at(*chain, owner, self.seq) else {

@@ -147,7 +147,9 @@ impl Content<'_> {
     /// Checks that every owner and receiver is the paying address.
     fn check_ends(&self, ends: &[&Address]) -> Result<(), BrokenRule> {
         match ends.iter().find(|end| !self.own(end)) {
-            Some(other) => broken_rule(format!("it names {other}, which is not the paying address")),
+            Some(other) => {
+                broken_rule(format!("it names {other}, which is not the paying address"))
+            }
             None => Ok(()),
         }
     }

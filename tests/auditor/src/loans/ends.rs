@@ -32,7 +32,8 @@ impl Auditor {
         assets_moved: Option<u128>,
     ) -> Result<(), Violation> {
         let Some(rec) = self.loans.book.records.get(&key) else { return Ok(()) };
-        let mains = self.loans.book.slots.of_record(key).filter(|(_, slot)| slot.kind == Kind::Loan);
+        let mains =
+            self.loans.book.slots.of_record(key).filter(|(_, slot)| slot.kind == Kind::Loan);
         let Some((at, slot)) = mains.max_by_key(|(_, slot)| slot.hashes.contains(tx_hash)) else {
             let what = "it is executed, but nothing that moves its money was signed";
             return Err(self.loan_violation(key, "executed", what));
@@ -83,7 +84,8 @@ impl Auditor {
     ///
     /// Otherwise its amount would count twice: returned to the ceiling, and spent on the chain.
     fn check_loan_effect(&self, key: u64, state: &LoanState) -> Result<(), Violation> {
-        for (at, slot) in self.loans.book.slots.of_record(key).filter(|(_, s)| s.kind == Kind::Loan) {
+        for (at, slot) in self.loans.book.slots.of_record(key).filter(|(_, s)| s.kind == Kind::Loan)
+        {
             if !self.may_have_effect::<Loan>(at, slot) {
                 continue;
             }

@@ -52,7 +52,8 @@ impl Case<'_> {
             || reads.iter().any(|(_, read)| read.positions.is_none())
             || listed.iter().any(|position| position.value.is_none());
         if sure && !read {
-            all.unreadable_reason = Some("no node answered about the positions on a network that counts");
+            all.unreadable_reason =
+                Some("no node answered about the positions on a network that counts");
         }
         let truth = self.readings.truth_at(chain, payer, self.from);
         let truths = || truth.iter().flat_map(|truth| truth.positions.iter());
@@ -101,7 +102,9 @@ impl Case<'_> {
     fn liquid_coins(&self) -> Option<(u128, u128)> {
         let payer = self.snapshot.payer.as_ref()?;
         let mut sum = None;
-        for (chain, network) in self.config.networks.iter().filter(|(c, _)| self.network_counts(**c).1) {
+        for (chain, network) in
+            self.config.networks.iter().filter(|(c, _)| self.network_counts(**c).1)
+        {
             let read = self.market.balance(*chain, payer, &network.stablecoin, self.from);
             let Some((least, most)) = read else { continue };
             let (a, b) = sum.unwrap_or((0u128, 0u128));

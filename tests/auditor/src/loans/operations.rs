@@ -27,8 +27,9 @@ impl Auditor {
         let periods = self.trade_periods(agent);
         let book = &self.loans.book;
         let of = |key: u64| book.records.get(&key).is_some_and(|rec| rec.agent == agent);
-        let stands =
-            |key: u64| book.main_of(key).is_some_and(|(_, slot)| !slot.may_return() && !slot.is_nonce_taken);
+        let stands = |key: u64| {
+            book.main_of(key).is_some_and(|(_, slot)| !slot.may_return() && !slot.is_nonce_taken)
+        };
         let mine = || self.loans.operations.iter().filter(|(key, _, _)| of(*key) && stands(*key));
         let by_date = mine().filter(|(_, _, at)| date(at.wall_ms) == today).count();
         let sent_since = |seq: u64| mine().filter(|(_, at, _)| *at > seq).count();

@@ -81,7 +81,8 @@ impl Plan for Loan {
 
     /// Returns the newest main transaction that no other transaction has displaced.
     fn main_of(slots: &Slots, key: u64) -> Option<(&SlotKey, &Slot)> {
-        let mut all: Vec<_> = slots.of_record(key).filter(|(_, slot)| slot.kind == Self::MAIN).collect();
+        let mut all: Vec<_> =
+            slots.of_record(key).filter(|(_, slot)| slot.kind == Self::MAIN).collect();
         all.sort_by_key(|(_, slot)| (!slot.is_nonce_taken, slot.signed_at));
         all.pop()
     }

@@ -87,10 +87,18 @@ impl Auditor {
     /// Judges a signed transaction. Returns whether it belongs to a loan.
     ///
     /// It may belong to a trade that uses the nonce of an unused loan step.
-    fn is_loan_signature(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<bool, Violation> {
+    fn is_loan_signature(
+        &mut self,
+        tx: &Transaction,
+        request: Option<&Id>,
+    ) -> Result<bool, Violation> {
         let at = slot_key(tx);
-        let traded =
-            self.trades.book.slots.get(&at).is_some_and(|slot| !slot.is_unsent() && !slot.is_nonce_taken);
+        let traded = self
+            .trades
+            .book
+            .slots
+            .get(&at)
+            .is_some_and(|slot| !slot.is_unsent() && !slot.is_nonce_taken);
         let own = self.loans.book.slots.get(&at);
         if traded && own.is_some_and(|slot| slot.is_unsent() || slot.is_nonce_taken) {
             // A trade took the nonce that a loan never used, so this transaction belongs to the trade.
@@ -102,7 +110,9 @@ impl Auditor {
         }
         if let Some(slot) = self.loans.book.slots.get(&at) {
             let same = slot.body == body(tx);
-            let free = (slot.may_be_unrecorded && slot.hashes.is_empty()) || slot.is_nonce_taken || slot.is_unsent();
+            let free = (slot.may_be_unrecorded && slot.hashes.is_empty())
+                || slot.is_nonce_taken
+                || slot.is_unsent();
             // Another request may sign the same call with a nonce that was never used.
             let other = free && request.is_some() && slot.request.as_ref() != request;
             if (same && !other) || is_cancellation(tx) {
@@ -173,7 +183,12 @@ impl Auditor {
     }
 
     /// Returns the loan whose allowance is revoked: the one named by the signature, or else the newest that fits.
-    fn loan_of_revocation(&self, tx: &Transaction, spender: &str, named: Option<u64>) -> Option<u64> {
+    fn loan_of_revocation(
+        &self,
+        tx: &Transaction,
+        spender: &str,
+        named: Option<u64>,
+    ) -> Option<u64> {
         let from = tx.from.to_lowercase();
         let prefix = format!("095ea7b3{:0>64}", spender.trim_start_matches("0x"));
         let approved = |key: u64| {
@@ -260,8 +275,8 @@ impl Auditor {
         self.check_not_void::<Loan>(tx)?;
         self.check_not_rejected::<Loan>(tx)?;
         let slot = self.loans.book.slots.get(&at);
-        let unsent =
-            slot.is_some_and(|slot| slot.is_unsent() && slot.body != body(tx) && !is_cancellation(tx));
+        let unsent = slot
+            .is_some_and(|slot| slot.is_unsent() && slot.body != body(tx) && !is_cancellation(tx));
         if slot.is_none() || unsent {
             let foreign = self.transfers.owns_nonce(&at)
                 || self.transfers.asks_for(tx)

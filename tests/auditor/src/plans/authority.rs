@@ -32,7 +32,16 @@ pub(crate) struct Authorization {
 impl Authorization {
     pub(crate) fn by_order(ticket: Ticket, seq: u64, opened: Instant) -> Self {
         let (by_call, killed, lost, snapshots) = (false, false, None, Vec::new());
-        Self { ticket, by_call, seq, opened, closed: None, is_killed: killed, lost_at: lost, snapshots }
+        Self {
+            ticket,
+            by_call,
+            seq,
+            opened,
+            closed: None,
+            is_killed: killed,
+            lost_at: lost,
+            snapshots,
+        }
     }
 
     pub(crate) fn by_call(ticket: Ticket, seq: u64, opened: Instant) -> Self {
@@ -146,7 +155,9 @@ impl Auditor {
             return fail("one plan", &what);
         }
         let now = self.time.instant();
-        if kind == P::MAIN && slots().any(|slot| slot.gives_allowance() && !slot.may_have_receipt(&now)) {
+        if kind == P::MAIN
+            && slots().any(|slot| slot.gives_allowance() && !slot.may_have_receipt(&now))
+        {
             let what = format!(
                 "the {} was signed before its allowance was mined",
                 P::either("swap", "supply")
@@ -159,8 +170,10 @@ impl Auditor {
     /// Returns a record with steps on this address whose plan is unfinished.
     fn unfinished_plan<P: Plan>(&self, chain: u64, from: &str, except: Option<u64>) -> Option<u64> {
         let book = P::book(self);
-        let here = |key: u64| book.slots.of_record(key).any(|((c, f, _), _)| *c == chain && f == from);
-        let mut others = book.records.iter().filter(|(key, _)| Some(**key) != except && here(**key));
+        let here =
+            |key: u64| book.slots.of_record(key).any(|((c, f, _), _)| *c == chain && f == from);
+        let mut others =
+            book.records.iter().filter(|(key, _)| Some(**key) != except && here(**key));
         others.find(|(key, rec)| !self.plan_is_over(**key, rec)).map(|(key, _)| *key)
     }
 

@@ -54,7 +54,8 @@ impl Auditor {
             }
         }
         let (errors, snapshots, periods) = (Vec::new(), Vec::new(), Vec::new());
-        let open = OpenPlan { rec, ticket, ask, seq, arrived_at: arrived, errors, snapshots, periods };
+        let open =
+            OpenPlan { rec, ticket, ask, seq, arrived_at: arrived, errors, snapshots, periods };
         book.open.insert(ticket, open);
     }
 

@@ -7,7 +7,8 @@ use crate::observations::{End, Order};
 use crate::{Auditor, Violation};
 
 /// Refusals of a decision that change nothing. Any other reason may close the request.
-const HARMLESS_REFUSALS: [&str; 4] = ["CARD_CHANGED", "WALLET_LOCKED", "AGENTS_FROZEN", "JOURNAL_FAILED"];
+const HARMLESS_REFUSALS: [&str; 4] =
+    ["CARD_CHANGED", "WALLET_LOCKED", "AGENTS_FROZEN", "JOURNAL_FAILED"];
 
 impl Auditor {
     /// Notes an order to approve or deny.

@@ -38,7 +38,9 @@ impl FirstCall<'_> {
             // A call that was lost may have become a request, which may have ended since.
             return self.refused || (self.lost && outdated);
         }
-        self.refused || (self.may_have_failed && !self.was_broadcast) || (outdated && !self.surely_runs)
+        self.refused
+            || (self.may_have_failed && !self.was_broadcast)
+            || (outdated && !self.surely_runs)
     }
 
     /// Returns whether the request's plan may have been rejected without an answer that shows the rejection.

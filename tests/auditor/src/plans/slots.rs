@@ -92,7 +92,11 @@ impl Slot {
     /// Returns whether the nonce is used up, or will never be used.
     pub(crate) fn is_done(&self) -> bool {
         let unsent = self.hashes.is_empty() && self.may_be_unrecorded;
-        self.included.is_some() || self.mined.is_some() || self.is_cancelled || self.is_nonce_taken || unsent
+        self.included.is_some()
+            || self.mined.is_some()
+            || self.is_cancelled
+            || self.is_nonce_taken
+            || unsent
     }
 
     /// Returns whether the transaction was signed but not broadcast.
@@ -166,7 +170,10 @@ impl Slots {
 
     /// Returns the record whose steps were signed for this request.
     pub(crate) fn signed_for(&self, id: &str) -> Option<u64> {
-        self.by_nonce.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
+        self.by_nonce
+            .values()
+            .find(|slot| slot.request.as_deref() == Some(id))
+            .and_then(|slot| slot.rec)
     }
 
     /// Moves the steps that were signed for other requests than `own` from one record to another.

@@ -78,7 +78,8 @@ impl Auditor {
         if rec.day != Some(today) || book.has_begun(key) {
             return Ok(());
         }
-        let mine = book.records.iter().filter(|(_, r)| r.agent == rec.agent && r.utc_day == Some(today));
+        let mine =
+            book.records.iter().filter(|(_, r)| r.agent == rec.agent && r.utc_day == Some(today));
         let failed = mine.filter(|(other, r)| self.trades.surely_failed(**other, r)).count();
         if failed >= FAILED_A_DAY {
             let what = format!("a plan began without approval after {failed} failed ones today");
@@ -98,7 +99,8 @@ impl Auditor {
                 if verdict.must_hold.is_none() && !verdict.must_refuse_for_volume {
                     return Ok(());
                 }
-                let volume = verdict.must_refuse_for_volume.then_some("it exceeds the daily volume");
+                let volume =
+                    verdict.must_refuse_for_volume.then_some("it exceeds the daily volume");
                 why = verdict.must_hold.or(volume).or(why);
             }
         }

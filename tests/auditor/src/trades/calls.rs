@@ -109,7 +109,8 @@ impl Auditor {
         used.1 = self.trades.volume_of_others(agent, except, &periods, &now).1;
         let newest_s = self.trades.market.newest_time_s(call.ask.terms.chain).unwrap_or(0);
         let (errors, allowed) = self.judge_caller(&call.ask);
-        let (crowded, doubted) = (self.may_be_crowded(agent, except, &now), self.is_journal_doubted);
+        let (crowded, doubted) =
+            (self.may_be_crowded(agent, except, &now), self.is_journal_doubted);
         let snapshots: Vec<Snapshot> = allowed
             .into_iter()
             .map(|config| {

@@ -84,8 +84,10 @@ impl Auditor {
             return Err(self.trade_violation(key, "price moved", &what));
         }
         // If nothing else explains the end, a fresh quote below the minimum requires its own code.
-        let other =
-            rec.was_disturbed || !rec.denials.is_empty() || self.may_be_late(rec) || rec.maybe_closed;
+        let other = rec.was_disturbed
+            || !rec.denials.is_empty()
+            || self.may_be_late(rec)
+            || rec.maybe_closed;
         let moved = best.is_some_and(|best| best < least);
         let begun = self.trades.book.has_begun(key);
         if moved && code.is_none() && !other && !begun {

@@ -98,7 +98,8 @@ impl Auditor {
         let Some(rec) = self.trades.book.records.get(&key) else { return Ok(()) };
         let slippage = rec.extra.slippage.unwrap_or((0, 10_000));
         // If several trades have the same terms, it is unknown for which of them a quote was read.
-        let alike = self.trades.book.records.values().filter(|r| r.terms == rec.terms && r.may_live());
+        let alike =
+            self.trades.book.records.values().filter(|r| r.terms == rec.terms && r.may_live());
         let alike: Vec<u64> = alike.map(|r| r.from).collect();
         let first = alike.iter().copied().min().unwrap_or(rec.from).min(rec.from);
         let all = self.quotes_between(rec, first, self.seq);

@@ -93,7 +93,11 @@ impl Auditor {
     }
 
     /// Judges a new transaction. Returns its trade and the kind of its step.
-    fn judge_step(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<JudgedStep, Violation> {
+    fn judge_step(
+        &mut self,
+        tx: &Transaction,
+        request: Option<&Id>,
+    ) -> Result<JudgedStep, Violation> {
         let Some(ex) = self.trades.exchanges.get(&tx.chain).cloned() else {
             let what = format!("{tx:?}: nothing can be traded on this network");
             return Err(violation("call data", what));

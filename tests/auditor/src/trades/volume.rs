@@ -79,7 +79,8 @@ impl Trades {
     /// Returns whether a plan surely paid for gas and ended without its swap.
     pub(crate) fn surely_failed(&self, key: u64, rec: &TradeRecord) -> bool {
         let failed = rec.end.as_ref().is_some_and(TradeState::is_without_effect);
-        let mut steps = self.book.slots.of_record(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
+        let mut steps =
+            self.book.slots.of_record(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
         let swapped = self.book.main_of(key).is_some_and(|(_, slot)| slot.succeeded());
         failed && !rec.may_lose_end && !swapped && steps.any(|(_, slot)| !slot.is_unsent())
     }
@@ -118,7 +119,8 @@ impl Trades {
             return (0, 0);
         }
         let broadcast = swap.filter(|(_, slot)| !slot.hashes.is_empty() && !slot.may_return());
-        let reserved = broadcast.is_some_and(|(_, slot)| slot.included.is_none() && !slot.is_nonce_taken);
+        let reserved =
+            broadcast.is_some_and(|(_, slot)| slot.included.is_none() && !slot.is_nonce_taken);
         let recent = broadcast.is_some() && signed.is_some_and(|seq| seq > p.latest);
         let sure = rec.is_surely_held(now) || reserved || recent;
         // The trade's end may be recorded but not reported yet.
@@ -134,7 +136,8 @@ impl Trades {
         periods: &[Allowance],
         now: &Instant,
     ) -> (u64, u64) {
-        let mine = || self.book.records.iter().filter(|(key, r)| r.agent == agent && **key != except);
+        let mine =
+            || self.book.records.iter().filter(|(key, r)| r.agent == agent && **key != except);
         let sum = |p: &Allowance| {
             mine().fold((0u64, 0u64), |sum, (key, _)| {
                 let (least, most) = self.volume_taken(*key, p, now);

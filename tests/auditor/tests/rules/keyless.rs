@@ -11,7 +11,11 @@ const MINUTES: i64 = 60_000;
 const REPEAT_RULE: &str = "same ask, same answer";
 
 fn keyless_ask(trader: &mut Trader, trade: &Trade) -> TradeAsk {
-    TradeAsk { agent: "BBB111".into(), proof: Proof::Bearer { is_valid: true }, ..trader.ask(trade) }
+    TradeAsk {
+        agent: "BBB111".into(),
+        proof: Proof::Bearer { is_valid: true },
+        ..trader.ask(trade)
+    }
 }
 
 /// Makes a call without an idempotency key and shows a good market. The call stays open.

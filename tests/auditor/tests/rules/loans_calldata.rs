@@ -67,7 +67,8 @@ fn market_supply_names_its_market_and_no_callback() {
     let loan = to_market(supply(40));
     let amount = 40 * DOLLAR;
     let right = market_supply(amount, 0, MAIN, "");
-    let other_market = right.replacen(&encode::address(INTEREST_MODEL), &encode::address(STRANGER), 1);
+    let other_market =
+        right.replacen(&encode::address(INTEREST_MODEL), &encode::address(STRANGER), 1);
     for (to, data) in [
         (SINGLETON, market_supply(amount + 1, 0, MAIN, "")),
         (SINGLETON, market_supply(0, amount, MAIN, "")),

@@ -294,7 +294,8 @@ fn trades_and_loans_share_the_one_plan() {
     let tx = lender.tx(BASE, COIN, encode::approve(V3_ROUTER, buy(40).amount_in));
     lender.sends(&tx);
     let deadline_s = lender.driver.second() + DEADLINE_S;
-    let call = v3_call(&buy(40), MAIN, buy(40).amount_in, floor_of(fair_output(40), 50), deadline_s);
+    let call =
+        v3_call(&buy(40), MAIN, buy(40).amount_in, floor_of(fair_output(40), 50), deadline_s);
     let swap = lender.tx(BASE, V3_ROUTER, call);
     lender.sends(&swap);
     let tx = lender.approve_tx(&supply(150));

@@ -154,10 +154,12 @@ fn auditor_rejects_a_stage_that_goes_back_or_is_verified_off_chain() {
 fn auditor_rejects_serving_a_stale_signature() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let mut ask = driver.hmac(5);
-    ask.proof = Proof::Hmac { timestamp_s: NOON / 1000 - 301, signature: "s".into(), is_valid: true };
+    ask.proof =
+        Proof::Hmac { timestamp_s: NOON / 1000 - 301, signature: "s".into(), is_valid: true };
     driver.pays_rejected(&ask, "one");
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let mut ask = driver.hmac(5);
-    ask.proof = Proof::Hmac { timestamp_s: NOON / 1000 - 300, signature: "s".into(), is_valid: true };
+    ask.proof =
+        Proof::Hmac { timestamp_s: NOON / 1000 - 300, signature: "s".into(), is_valid: true };
     driver.pays(&ask, "one");
 }

@@ -268,7 +268,8 @@ fn refusal_without_an_id_is_not_remembered() {
 #[test]
 fn calls_with_equal_terms_are_told_apart_by_their_answers() {
     let mut trader = Trader::new(limits());
-    let (one, two) = (trader.opens(&buy(40), fair_output(40)), trader.opens(&buy(40), fair_output(40)));
+    let (one, two) =
+        (trader.opens(&buy(40), fair_output(40)), trader.opens(&buy(40), fair_output(40)));
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     let named = |tx: &Transaction| {
         let content = SignedContent::Transaction(Box::new(tx.clone()));

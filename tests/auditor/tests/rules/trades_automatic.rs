@@ -45,12 +45,18 @@ fn auditor_rejects_an_automatic_trade_above_the_impact_ceiling() {
     let bad = Err("automatic".to_owned());
     let trade = buy(40);
     let dust = |bps: u128| {
-        by_quote(&trade, |q| Quoted { dust_ideal: Some(fair_output(40) * 10_000 / (10_000 - bps)), ..q })
+        by_quote(&trade, |q| Quoted {
+            dust_ideal: Some(fair_output(40) * 10_000 / (10_000 - bps)),
+            ..q
+        })
     };
     // The impact by the dust quote is added to the fee of 0.05 %.
     assert_eq!((dust(490), dust(496)), (Ok(()), bad.clone()));
     let slot0 = |bps: u128| {
-        by_quote(&trade, |q| Quoted { slot0_ideal: Some(fair_output(40) * 10_000 / (10_000 - bps)), ..q })
+        by_quote(&trade, |q| Quoted {
+            slot0_ideal: Some(fair_output(40) * 10_000 / (10_000 - bps)),
+            ..q
+        })
     };
     assert_eq!((slot0(499), slot0(501)), (Ok(()), bad.clone()));
     assert_eq!(by_quote(&trade, |q| Quoted { dust_ideal: None, ..q }), Ok(()));

@@ -21,7 +21,10 @@ fn automatic_trade_runs_to_its_end() {
 
 #[test]
 fn held_trade_runs_to_its_end_with_the_higher_floor() {
-    for (fresh, expected) in [(fair_output(150) + 1000, fair_output(150) + 1000), (fair_output(150) - 1000, fair_output(150))] {
+    for (fresh, expected) in [
+        (fair_output(150) + 1000, fair_output(150) + 1000),
+        (fair_output(150) - 1000, fair_output(150)),
+    ] {
         let mut trader = Trader::new(limits());
         let trade = buy(150);
         trader.holds(&trade, fair_output(150), "one");

@@ -170,7 +170,11 @@ impl Machine<'_> {
     }
 
     /// Accrues the interest of a market, and returns its totals.
-    fn accrued_totals(&mut self, params: &abi::MarketParams, amount: Amount) -> Result<Totals, Reverted> {
+    fn accrued_totals(
+        &mut self,
+        params: &abi::MarketParams,
+        amount: Amount,
+    ) -> Result<Totals, Reverted> {
         let market = self.state.lending.markets.get_mut(&market_id(params));
         let market = market.ok_or_else(|| revert_reason("market not created"))?;
         if amount.assets.is_zero() == amount.shares.is_zero() {

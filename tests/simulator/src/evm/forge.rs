@@ -14,7 +14,12 @@ pub(crate) struct ForgedTerms<'a> {
 }
 
 /// Returns the call data with another minimum and deadline; unchanged if this is not a swap through a pool.
-pub(crate) fn swap(contracts: &Contracts, to: Address, data: &Bytes, forged: &ForgedTerms<'_>) -> Bytes {
+pub(crate) fn swap(
+    contracts: &Contracts,
+    to: Address,
+    data: &Bytes,
+    forged: &ForgedTerms<'_>,
+) -> Bytes {
     let changed = if to == contracts.exchange.v3.router {
         swap3(data, forged)
     } else if to == contracts.exchange.v4.router {

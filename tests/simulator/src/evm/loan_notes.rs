@@ -42,7 +42,8 @@ pub(crate) fn loan_reads(
     };
     let lending = &ledger.state.lending;
     let all = each(to, data, answer);
-    let is_of_loans = |one: &ReadAnswer| one.to == singleton || lending.vaults.contains_key(&one.to);
+    let is_of_loans =
+        |one: &ReadAnswer| one.to == singleton || lending.vaults.contains_key(&one.to);
     if lending.is_empty() || !all.iter().any(is_of_loans) {
         return Vec::new();
     }
@@ -120,7 +121,11 @@ fn priced_by(state: &State, one: &ReadAnswer) -> Vec<VenueName> {
 }
 
 /// Returns the owner and the venue of the position that a call asks for.
-fn position_asked(state: &State, singleton: Address, one: &ReadAnswer) -> Option<(Address, VenueName)> {
+fn position_asked(
+    state: &State,
+    singleton: Address,
+    one: &ReadAnswer,
+) -> Option<(Address, VenueName)> {
     if one.to == singleton {
         let call = abi::Blue::positionCall::abi_decode_validate(&one.data).ok()?;
         return Some((call.user, VenueName::Market(call.id)));

@@ -157,7 +157,11 @@ impl<'a> Machine<'a> {
     }
 
     /// Runs Multicall3's `aggregate3Value` as `account`, as a state override does.
-    pub(crate) fn multicall_as(&mut self, account: Address, data: &Bytes) -> Result<Bytes, Reverted> {
+    pub(crate) fn multicall_as(
+        &mut self,
+        account: Address,
+        data: &Bytes,
+    ) -> Result<Bytes, Reverted> {
         if is_call::<abi::Many::aggregate3ValueCall>(data) {
             let calls = arguments::<abi::Many::aggregate3ValueCall>(data)?.calls;
             return self.run_each(account, calls);

@@ -48,7 +48,11 @@ impl Range {
         let kept = U256::from(1_000_000 - self.fee);
         let net = mul_div(amount, kept, whole, false);
         let liquidity = U256::from(self.liquidity);
-        let next = if zero_for_one { self.price_after_sale_of_0(net) } else { self.price_after_sale_of_1(net) };
+        let next = if zero_for_one {
+            self.price_after_sale_of_0(net)
+        } else {
+            self.price_after_sale_of_1(net)
+        };
         let bound = if zero_for_one { self.low } else { self.high };
         let drained = if zero_for_one { next <= bound } else { next >= bound };
         if !drained {
@@ -136,7 +140,10 @@ mod tests {
         let huge = U256::from(10).pow(U256::from(30));
         for zero_for_one in [true, false] {
             let moved = range().sell(zero_for_one, huge);
-            assert!(moved.is_drained && moved.input_taken < huge && !moved.out.is_zero(), "{moved:?}");
+            assert!(
+                moved.is_drained && moved.input_taken < huge && !moved.out.is_zero(),
+                "{moved:?}"
+            );
         }
     }
 }

@@ -49,7 +49,10 @@ pub(crate) fn pools(contracts: &Contracts) -> Vec<PoolName> {
         v4(dollar, plain, 3_000, 60, Address::ZERO, 45),
         v4(dollar, weth, 3_000, 60, Address::ZERO, 80),
         v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Harmless), 70),
-        PoolName { hook_bps: 800, ..v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Takes), 70) },
+        PoolName {
+            hook_bps: 800,
+            ..v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Takes), 70)
+        },
         PoolName { hook_bps: 800, ..v4(dollar, weth, 500, 10, hook(HookKind::Takes), 70) },
         PoolName { hook_bps: 800, ..v4(dollar, single, 3_000, 60, hook(HookKind::Takes), 90) },
     ];

@@ -8,7 +8,7 @@ use alloy_sol_types::{Eip712Domain, SolCall, SolStruct};
 use bursar_x402::signature::{Signature65, recover};
 
 use super::abi;
-use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call};
+use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_error};
 use super::state::Permit2Right;
 
 mod typed {
@@ -58,7 +58,8 @@ impl Machine<'_> {
             let until = if until == 0 { self.env.time } else { until };
             let owner = message.from;
             let right = self.state.rights.entry((owner, token, spender)).or_default();
-            *right = Permit2Right { amount: U256::from(amount), expiration: until, nonce: right.nonce };
+            *right =
+                Permit2Right { amount: U256::from(amount), expiration: until, nonce: right.nonce };
             let event = abi::Permit2::Approval { owner, token, spender, amount, expiration };
             self.emit(message.to, &event);
             return Ok(Bytes::new());
@@ -139,7 +140,9 @@ impl Machine<'_> {
             let left = right.amount.checked_sub(amount).ok_or_else(|| {
                 revert_error(&abi::Permit2::InsufficientAllowance { amount: right.amount })
             })?;
-            self.state.rights.insert((owner, token, spender), Permit2Right { amount: left, ..right });
+            self.state
+                .rights
+                .insert((owner, token, spender), Permit2Right { amount: left, ..right });
         }
         self.transfer_from(token, self.env.contracts.exchange.permit2, owner, to, amount)
     }

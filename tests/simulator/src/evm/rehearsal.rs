@@ -171,7 +171,11 @@ fn reported_output(log: &Log) -> Option<U256> {
 }
 
 /// Planted bug: returns the outcome that the plan promises.
-fn promised_outcome(ledger: &Ledger, request: &SimulationRequest, terms: &SwapTerms) -> SimulatedBlock {
+fn promised_outcome(
+    ledger: &Ledger,
+    request: &SimulationRequest,
+    terms: &SwapTerms,
+) -> SimulatedBlock {
     let (state, owner) = (&ledger.state, request.from);
     let calls = request.calls.iter().enumerate().map(|(at, call)| {
         let is_last = at + 1 == request.calls.len();
@@ -263,7 +267,12 @@ fn loan_notes(ledger: &Ledger, owner: Address, steps: Vec<Call>) -> Vec<Observat
 }
 
 /// Returns the observations of a single call of a plan, on the newest block.
-pub(crate) fn simulate_single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> Vec<Observation> {
+pub(crate) fn simulate_single(
+    ledger: &Ledger,
+    from: Address,
+    call: &Call,
+    ok: bool,
+) -> Vec<Observation> {
     let Some(terms) = swap_terms(&ledger.contracts, call.to, call.value, &call.data) else {
         return loan_notes(ledger, from, vec![call.clone()]);
     };

@@ -6,8 +6,8 @@ use alloy_sol_types::{SolCall, SolValue};
 
 use super::abi;
 use super::contracts::id4;
-use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call, revert_reason};
-use super::math::{SwapResult, SQRT_MAX, SQRT_MIN};
+use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_error, revert_reason};
+use super::math::{SQRT_MAX, SQRT_MIN, SwapResult};
 use super::state::Pool4;
 
 const SWAP_GAS: u64 = 90_000;
@@ -186,9 +186,9 @@ impl Machine<'_> {
                     self.transfer(token, router, to, held)
                 }
             }
-            other => {
-                Err(revert_error(&abi::Universal::InvalidCommandType { commandType: U256::from(other) }))
-            }
+            other => Err(revert_error(&abi::Universal::InvalidCommandType {
+                commandType: U256::from(other),
+            })),
         }
     }
 

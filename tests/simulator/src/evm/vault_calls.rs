@@ -7,7 +7,7 @@ use alloy_sol_types::{SolCall, SolError};
 use super::VenueName;
 use super::abi;
 use super::blue::{Amount, underflow};
-use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call, word};
+use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_error, word};
 use super::vaults::{Kind, LendsTo, Two, VaultTotals};
 
 const GAS: u64 = 130_000;
@@ -58,13 +58,23 @@ impl Machine<'_> {
         if is_call::<abi::Vault::withdrawCall>(data) {
             let abi::Vault::withdrawCall { assets, receiver, onBehalf } = arguments(data)?;
             let moved = MovedAmounts { assets, shares: totals.to_shares(assets, true) };
-            self.exit(vault, totals, moved, WithdrawalAccounts { caller, receiver, on_behalf: onBehalf })?;
+            self.exit(
+                vault,
+                totals,
+                moved,
+                WithdrawalAccounts { caller, receiver, on_behalf: onBehalf },
+            )?;
             return Ok(word(moved.shares));
         }
         if is_call::<abi::Vault::redeemCall>(data) {
             let abi::Vault::redeemCall { shares, receiver, onBehalf } = arguments(data)?;
             let moved = MovedAmounts { assets: totals.to_assets(shares, false), shares };
-            self.exit(vault, totals, moved, WithdrawalAccounts { caller, receiver, on_behalf: onBehalf })?;
+            self.exit(
+                vault,
+                totals,
+                moved,
+                WithdrawalAccounts { caller, receiver, on_behalf: onBehalf },
+            )?;
             return Ok(word(moved.assets));
         }
         self.vault_view(vault, totals, data)
@@ -262,7 +272,8 @@ impl Machine<'_> {
                 let totals = self.state.vault_totals(inner, self.env.time);
                 let totals = totals.ok_or_else(Bytes::new)?;
                 let moved = MovedAmounts { assets, shares: totals.to_shares(assets, true) };
-                let ends = WithdrawalAccounts { caller: adapter, receiver: adapter, on_behalf: adapter };
+                let ends =
+                    WithdrawalAccounts { caller: adapter, receiver: adapter, on_behalf: adapter };
                 self.exit(inner, totals, moved, ends)?;
             }
             None => return Err(Bytes::new()),
@@ -270,7 +281,12 @@ impl Machine<'_> {
         self.transfer(asset, adapter, vault, assets)
     }
 
-    fn exit_meta(&mut self, vault: Address, moved: MovedAmounts, ends: WithdrawalAccounts) -> Result<(), Reverted> {
+    fn exit_meta(
+        &mut self,
+        vault: Address,
+        moved: MovedAmounts,
+        ends: WithdrawalAccounts,
+    ) -> Result<(), Reverted> {
         let mut left = moved.assets;
         for (id, _cap, params) in self.queue(vault) {
             let market = self.state.lending.markets.get(&id);

@@ -7,7 +7,7 @@ use bursar_core::networks::OP_GAS_PRICE_ORACLE;
 
 use super::abi;
 use super::contracts::id4;
-use super::machine::{Machine, Message, Reverted, arguments, revert_error, is_call, word};
+use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_error, word};
 use super::routers::{after_hook, hops};
 use super::state::Pool4;
 

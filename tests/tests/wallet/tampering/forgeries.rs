@@ -296,8 +296,12 @@ async fn an_edited_record_changes_no_spending() {
                         boot_id: String::new(),
                         boot_ms: 0,
                     };
-                    request.status =
-                        Status::Denied { reason: None, at, by: Client::Inside, repeatable_until: told_until };
+                    request.status = Status::Denied {
+                        reason: None,
+                        at,
+                        by: Client::Inside,
+                        repeatable_until: told_until,
+                    };
                 }
             });
         })

@@ -220,7 +220,10 @@ async fn t_34_padding_is_bounded_per_agent_and_day() {
     }
     // The state, and so each snapshot, contains no offers.
     let view = engine.engine.core().view();
-    assert_eq!(view.state.agents[&agent.id.parse().unwrap()].open_payments as usize, answers.len() + 1);
+    assert_eq!(
+        view.state.agents[&agent.id.parse().unwrap()].open_payments as usize,
+        answers.len() + 1
+    );
     let waits = offer_with(6_000_000, 9_003, |offer| {
         offer["accepts"][0]["extra"]["padding"] = json!(["x".repeat(3_000)]);
     });

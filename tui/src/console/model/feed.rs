@@ -197,7 +197,11 @@ mod tests {
         feed.add_page(rows(5_300, 200), None);
         feed.append(rows(5_301, 1).remove(0), None);
         feed.append(rows(5_301, 1).remove(0), None);
-        assert!(is_contiguous(&feed) && kept_numbers(&feed)[0] == 5_301 && feed.missing_page(None, 20).is_none());
+        assert!(
+            is_contiguous(&feed)
+                && kept_numbers(&feed)[0] == 5_301
+                && feed.missing_page(None, 20).is_none()
+        );
     }
 
     #[test]

@@ -28,8 +28,11 @@ impl Model {
         }
         // The answer to a query in flight wakes the console.
         let idle = |topic: &Topic| !self.in_flight(&Purpose::Query(*topic));
-        let queries =
-            self.stale_topics.iter().filter(|topic| idle(topic)).map(|topic| self.query_due_ms(*topic));
+        let queries = self
+            .stale_topics
+            .iter()
+            .filter(|topic| idle(topic))
+            .map(|topic| self.query_due_ms(*topic));
         let polls = POLL_INTERVALS
             .into_iter()
             .filter(|(topic, _every)| idle(topic))

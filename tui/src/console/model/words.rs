@@ -42,7 +42,8 @@ impl Words {
 
     /// Returns the numbered words row by row, in as many columns as fit into `room`.
     pub(crate) fn rows(&self, room: usize) -> Vec<String> {
-        let columns = (room.saturating_add(GAP_WIDTH) / CELL_WIDTH.saturating_add(GAP_WIDTH)).clamp(1, COLUMNS_MAX);
+        let columns = (room.saturating_add(GAP_WIDTH) / CELL_WIDTH.saturating_add(GAP_WIDTH))
+            .clamp(1, COLUMNS_MAX);
         let words: Vec<&str> = self.0.split_whitespace().collect();
         let line = |(line, words): (usize, &[&str])| {
             let first = line.saturating_mul(columns).saturating_add(1);
@@ -102,7 +103,11 @@ impl WordCheck {
         }
         self.fault = None;
         self.correct_count = self.correct_count.saturating_add(1);
-        if self.correct_count == self.asked_indices.len() { EntryResult::All } else { EntryResult::Next }
+        if self.correct_count == self.asked_indices.len() {
+            EntryResult::All
+        } else {
+            EntryResult::Next
+        }
     }
 
     /// Returns the words, to show them again.

@@ -256,7 +256,10 @@ fn after_the_deny_key_y_denies_and_no_key_approves() {
             assert!(screen.contains("Deny request") && screen.contains("y denies it"), "{screen}");
             stage.keys("d");
             stage.wait(KEY_GUARD_MS);
-            assert!(stage.take_newest_order("deny").is_none(), "the key that opened it does not confirm");
+            assert!(
+                stage.take_newest_order("deny").is_none(),
+                "the key that opened it does not confirm"
+            );
             stage.keys(confirms);
             assert!(sent_approval(&mut stage).is_none(), "{opens} {confirms}");
             assert!(stage.take_newest_order("deny").is_some(), "{opens} {confirms}");
@@ -430,7 +433,9 @@ fn an_amount_typed_for_one_card_does_not_count_for_another() {
     stage.answer(call, Ok(Answer::Requests { requests }));
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
-    assert!(sent_approval(&mut stage).is_none() && stage.screen().contains("Type the amount first"));
+    assert!(
+        sent_approval(&mut stage).is_none() && stage.screen().contains("Type the amount first")
+    );
 }
 
 /// An observer can press any key without an effect.

@@ -68,8 +68,11 @@ fn requests_at_a_device() {
     for size in SIZES {
         assert_screen("device_locked", &stage(size, LOCKED_STATE, "locked", false));
         assert_screen("device_prompting", &stage(size, PROMPT_STATE, "confirm on device", true));
-        let mut emulated =
-            with_device_requests(Stage::with_all_panes(size), (PROMPT_STATE, "confirm on device", true), Some("127.0.0.1:9999"));
+        let mut emulated = with_device_requests(
+            Stage::with_all_panes(size),
+            (PROMPT_STATE, "confirm on device", true),
+            Some("127.0.0.1:9999"),
+        );
         emulated.keys("a");
         emulated.wait(KEY_GUARD_MS);
         let shown = emulated.screen();
@@ -136,7 +139,8 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
     locked.wait(KEY_GUARD_MS);
     assert_eq!(retries(&locked), 0, "{:?}", locked.sent);
     let observing = Stage::with_rows(Setup { observe: true, ..Setup::default() }, (80, 24));
-    let mut observing = with_device_requests(observing, (SWITCH_OFF_STATE, "switch off", false), None);
+    let mut observing =
+        with_device_requests(observing, (SWITCH_OFF_STATE, "switch off", false), None);
     observing.keys("r");
     observing.keys("a");
     observing.keys("r");

@@ -37,7 +37,9 @@ fn stage_after_steps(done: usize, size: (u16, u16)) -> Stage {
             }
             Order::Address(_) => Answer::Addresses { addresses: Vec::new() },
             Order::Balances(_) => Answer::Balances { addresses: holdings.clone() },
-            Order::Positions(_) => Answer::Positions(more_fixtures::positions_answer(Vec::new(), 0)),
+            Order::Positions(_) => {
+                Answer::Positions(more_fixtures::positions_answer(Vec::new(), 0))
+            }
             Order::History(_) => {
                 Answer::History(HistoryAnswer { requests: Vec::new(), more: false })
             }

@@ -235,7 +235,10 @@ fn failed_query_is_shown_and_old_rows_stay() {
     // Balances are polled, because the engine does not report incoming money. It reports changes of other topics.
     stage.sent.clear();
     stage.wait(300_000);
-    assert!(stage.take_newest_order("balances").is_some() && stage.take_newest_order("agent.list").is_none());
+    assert!(
+        stage.take_newest_order("balances").is_some()
+            && stage.take_newest_order("agent.list").is_none()
+    );
 }
 
 /// Two processes may have different wall clocks. So the engine reports the time left, and the console counts down.

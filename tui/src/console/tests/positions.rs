@@ -108,8 +108,14 @@ fn positions_look_right_at_every_size() {
 
         let one = more_fixtures::positions()[..1].to_vec();
         assert_screen("positions_one", &stage_with(size, more_fixtures::positions_answer(one, 7)));
-        assert_screen("positions_none", &stage_with(size, more_fixtures::positions_answer(Vec::new(), 7)));
-        let none = PositionsAnswer { unread: vec![unread()], ..more_fixtures::positions_answer(Vec::new(), 6) };
+        assert_screen(
+            "positions_none",
+            &stage_with(size, more_fixtures::positions_answer(Vec::new(), 7)),
+        );
+        let none = PositionsAnswer {
+            unread: vec![unread()],
+            ..more_fixtures::positions_answer(Vec::new(), 6)
+        };
         assert_screen("positions_unread", &stage_with(size, none));
         let mut stage = stage_with(size, many(1_000, 3));
         for _each in 0..11 {

@@ -259,7 +259,10 @@ fn locked_wallet_blocks_approvals() {
     stage.wait(KEY_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
-    assert!(stage.take_newest_order("approve").is_none() && stage.screen().contains("The wallet is locked"));
+    assert!(
+        stage.take_newest_order("approve").is_none()
+            && stage.screen().contains("The wallet is locked")
+    );
 }
 
 #[test]
@@ -292,7 +295,10 @@ fn locked_wallet_can_be_opened_from_a_card() {
         assert!(stage.screen().contains("Request 0123ab01"), "{}", stage.screen());
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
-        assert!(stage.take_newest_order("approve").is_none() && stage.take_newest_order("deny").is_none());
+        assert!(
+            stage.take_newest_order("approve").is_none()
+                && stage.take_newest_order("deny").is_none()
+        );
         stage.press(KeyCode::Esc);
         stage.wait(1);
         assert!(!stage.screen().contains("Request 0123ab01"), "once");

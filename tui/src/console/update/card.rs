@@ -69,7 +69,11 @@ fn scroll(model: &mut Model, action: KeyAction) -> bool {
     true
 }
 
-pub(super) fn handle_key(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
+pub(super) fn handle_key(
+    model: &mut Model,
+    key: &KeyEvent,
+    action: Option<KeyAction>,
+) -> Vec<Intent> {
     let now_ms = model.now_ms;
     let too_small = model.is_too_small();
     let may_decide = model.may_decide();

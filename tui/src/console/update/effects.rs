@@ -13,7 +13,9 @@ pub(super) fn guard_keys(model: &mut Model) {
     match &mut model.overlay {
         Some(Overlay::Card(card)) => card.guard_keys(now_ms),
         Some(Overlay::Ask(question)) => question.guard(now_ms),
-        Some(Overlay::ConfirmLeave { armed_at_ms }) => *armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS),
+        Some(Overlay::ConfirmLeave { armed_at_ms }) => {
+            *armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS)
+        }
         _no_decision => {}
     }
 }
@@ -31,6 +33,7 @@ pub(super) fn leave(model: &mut Model) -> Vec<Intent> {
     }
     // Reloads the number of attached consoles, because the engine does not report its changes.
     model.mark_stale(&[Topic::Status]);
-    model.overlay = Some(Overlay::ConfirmLeave { armed_at_ms: model.now_ms.saturating_add(KEY_GUARD_MS) });
+    model.overlay =
+        Some(Overlay::ConfirmLeave { armed_at_ms: model.now_ms.saturating_add(KEY_GUARD_MS) });
     Vec::new()
 }

@@ -114,7 +114,11 @@ fn type_into_field(field: &mut Field, key: &KeyEvent) {
 }
 
 /// Handles a key in the check of a new seed's words.
-fn handle_word_check_key(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
+fn handle_word_check_key(
+    model: &mut Model,
+    key: &KeyEvent,
+    action: Option<KeyAction>,
+) -> Vec<Intent> {
     let Some(Overlay::Words(mut view, mut check)) = model.overlay.take() else { return Vec::new() };
     match action {
         Some(KeyAction::Close) => {

@@ -11,7 +11,11 @@ use crate::console::model::overlay::{CardView, Overlay, TextView};
 use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
 use zeroize::Zeroizing;
 
-pub(super) fn handle_key(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -> Vec<Intent> {
+pub(super) fn handle_key(
+    model: &mut Model,
+    key: &KeyEvent,
+    action: Option<KeyAction>,
+) -> Vec<Intent> {
     match action {
         Some(KeyAction::Close) => {
             model.line = None;

@@ -121,8 +121,11 @@ fn cells(row: &BalanceRow<'_>) -> Vec<(String, Role)> {
     let (token, (amount, role)) = match row.held {
         None => (String::new(), unknown()),
         Some(held) => {
-            let token =
-                if held.verified { held.symbol.clone() } else { quoted(&held.symbol, FOREIGN_SYMBOL_CHARS_MAX) };
+            let token = if held.verified {
+                held.symbol.clone()
+            } else {
+                quoted(&held.symbol, FOREIGN_SYMBOL_CHARS_MAX)
+            };
             let amount = held.amount.clone().map(|amount| (amount, Role::Plain));
             (token, amount.unwrap_or_else(unknown))
         }

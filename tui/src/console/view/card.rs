@@ -87,7 +87,8 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
 
 fn find_unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
     // If not all rows fit, they are drawn in the order of their ranks.
-    let missing = || rows.iter().filter(|row| row.is_needed() && !view.was_visible(width, &row.key));
+    let missing =
+        || rows.iter().filter(|row| row.is_needed() && !view.was_visible(width, &row.key));
     let next = missing().min_by_key(|row| (row.rank, row.key))?;
     let before = rows.iter().filter(|row| (row.rank, row.key) < (next.rank, next.key)).count();
     let above = before < view.scroll;

@@ -20,7 +20,9 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
             (lines, format!("Type the amount to approve it ({amount}):"))
         }
         Prompt::TypeName { lines, name } => (lines, format!("Type its name to continue ({name}):")),
-        Prompt::Secret { what } => (&[], prompt_text(*what, question.first_entry.is_some()).to_owned()),
+        Prompt::Secret { what } => {
+            (&[], prompt_text(*what, question.first_entry.is_some()).to_owned())
+        }
     };
     let mut rows: Vec<(String, Role)> = lines
         .iter()

@@ -7,7 +7,7 @@ use bursar_core::status::RequestStatus;
 use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
-use super::card::{INDENT, time_left_text, rank, warning};
+use super::card::{INDENT, rank, time_left_text, warning};
 use super::paint::{Column, Paint, left as column, right, wrap};
 use crate::console::model::rows::short;
 use crate::console::model::server::{QueuedRequest, Topic};

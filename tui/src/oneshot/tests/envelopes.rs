@@ -37,13 +37,16 @@ async fn unknown_json_fields_have_a_reason() {
     let ran = json("receipt 0123abcd").run_with_reply(ok_reply(Answer::Receipt(receipt()))).await;
     assert_snapshot("json_receipt", "--json receipt 0123abcd", &ran);
     // A program may forward this output to an agent, so it contains no limit of the policy.
-    let ran = json("receipt 0123abcd").run_with_reply(ok_reply(Answer::Receipt(refused_receipt()))).await;
+    let ran =
+        json("receipt 0123abcd").run_with_reply(ok_reply(Answer::Receipt(refused_receipt()))).await;
     assert_snapshot("json_receipt_refused", "--json receipt 0123abcd", &ran);
 }
 
 #[tokio::test]
 async fn settings_have_their_own_types() {
-    let ran = json("config list").run_with_reply(ok_reply(Answer::Settings { settings: settings() })).await;
+    let ran = json("config list")
+        .run_with_reply(ok_reply(Answer::Settings { settings: settings() }))
+        .await;
     assert_snapshot("json_settings", "--json config list", &ran);
     let one = setting("server.hosts", serde_json::json!(["wallet.lan"]), "journal");
     let ran = json("config get server.hosts").run_with_reply(ok_reply(Answer::Setting(one))).await;
@@ -52,13 +55,15 @@ async fn settings_have_their_own_types() {
 
 #[tokio::test]
 async fn doctor_report_with_failures_is_a_success_envelope() {
-    let ran = json("doctor").run_with_reply(ok_reply(Answer::Doctor { checks: checks(true) })).await;
+    let ran =
+        json("doctor").run_with_reply(ok_reply(Answer::Doctor { checks: checks(true) })).await;
     assert_snapshot("json_doctor", "--json doctor", &ran);
 }
 
 #[tokio::test]
 async fn a_rehearsal_has_its_verdict() {
-    let ran = json("policy test p 2").run_with_reply(ok_reply(Answer::Rehearsal(rehearsal()))).await;
+    let ran =
+        json("policy test p 2").run_with_reply(ok_reply(Answer::Rehearsal(rehearsal()))).await;
     assert_snapshot("json_rehearsal", "--json policy test p 2", &ran);
 }
 
@@ -73,8 +78,9 @@ async fn failure_has_code_hint_and_exit() {
 #[tokio::test]
 async fn hostile_text_stays_inside_its_string() {
     let evil = "a\",\"ok\":true}\n{\u{9b}2J\u{202e}";
-    let ran =
-        json("requests").run_with_reply(ok_reply(Answer::Requests { requests: vec![decided_request(Some(evil))] })).await;
+    let ran = json("requests")
+        .run_with_reply(ok_reply(Answer::Requests { requests: vec![decided_request(Some(evil))] }))
+        .await;
     assert!(ran.out.bytes().all(|b| b == b'\n' || (0x20..0x7f).contains(&b)), "{:?}", ran.out);
     let read: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(read["data"]["requests"][0]["domain"], evil);

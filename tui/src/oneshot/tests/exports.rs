@@ -72,7 +72,11 @@ async fn export_is_named_when_complete_and_never_replaces_a_file() {
             );
             std::fs::write(&other, "mine").unwrap();
             let shown = other.display().to_string();
-            send_done(&mut engine, ok_reply(Answer::Exported(ExportAnswer { file: shown, rows: 1 }))).await;
+            send_done(
+                &mut engine,
+                ok_reply(Answer::Exported(ExportAnswer { file: shown, rows: 1 })),
+            )
+            .await;
         })
         .await;
     assert_eq!(ran.exit, 10, "{}", ran.err);

@@ -3,7 +3,7 @@
 use bursar_control::wire::{Prompt, SecretPrompt};
 
 use super::fixtures::PHRASE;
-use super::prompts::{ask, end, secret, run_unanswered};
+use super::prompts::{ask, end, run_unanswered, secret};
 use super::*;
 
 const PASSWORD: Prompt = Prompt::Secret { what: SecretPrompt::Password };

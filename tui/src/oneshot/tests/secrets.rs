@@ -35,7 +35,11 @@ async fn credentials_are_the_environment_of_the_agent() {
     assert_snapshot("credentials_without_token", line, &ran);
     let json = Scene::of(line).with(|options| options.json = true);
     let ran = json.run_with_reply(ok_reply(Answer::Credentials(credentials()))).await;
-    assert_snapshot("credentials_without_token_json", "--json agent instructions 'report bot'", &ran);
+    assert_snapshot(
+        "credentials_without_token_json",
+        "--json agent instructions 'report bot'",
+        &ran,
+    );
 }
 
 #[tokio::test]

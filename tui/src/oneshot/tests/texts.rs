@@ -25,7 +25,8 @@ async fn wallets_and_seeds() {
     assert_text("wallet_none", "wallet status", Answer::Wallet(no_wallet())).await;
     let fresh = WalletAnswer { seeds: 0, addresses: 0, ..wallet() };
     assert_text("wallet_created", "wallet create main", Answer::Wallet(fresh.clone())).await;
-    assert_text_without_engine("wallet_created_alone", "wallet create main", Answer::Wallet(fresh)).await;
+    assert_text_without_engine("wallet_created_alone", "wallet create main", Answer::Wallet(fresh))
+        .await;
     let locked = WalletAnswer { locked: true, ..wallet() };
     assert_text("wallet_locked", "wallet status", Answer::Wallet(locked.clone())).await;
     assert_text("wallet_lock", "wallet lock", Answer::Wallet(locked)).await;
@@ -98,9 +99,11 @@ async fn policies() {
     let new = old.clone();
     old.payments.per_request = bursar_core::money::Usd::dollars(1);
     let edited = PolicyAnswer { changes: Some(new.changes(&old)), ..policy() };
-    assert_text("policy_edited", "policy edit 'small spender' --txn 10", Answer::Policy(edited)).await;
+    assert_text("policy_edited", "policy edit 'small spender' --txn 10", Answer::Policy(edited))
+        .await;
     let same = PolicyAnswer { changes: Some(vec![]), ..policy() };
-    assert_text("policy_unchanged", "policy edit 'small spender' --txn 10", Answer::Policy(same)).await;
+    assert_text("policy_unchanged", "policy edit 'small spender' --txn 10", Answer::Policy(same))
+        .await;
     assert_text("policies_none", "policy list", Answer::Policies { policies: vec![] }).await;
     let policies = vec![policy(), PolicyAnswer { name: "wide".into(), ..wide }];
     assert_text("policies", "policy list", Answer::Policies { policies }).await;
@@ -122,8 +125,12 @@ async fn agents() {
         Some("its secret is missing: agent instructions 'report bot' --regenerate".into());
     assert_text("agent_troubled", "agent show ABC123", Answer::Agent(held.clone())).await;
     assert_text("agents_none", "agent list", Answer::Agents { agents: vec![] }).await;
-    assert_text("agents", "agent list", Answer::Agents { agents: vec![agent(), new_agent(), held] })
-        .await;
+    assert_text(
+        "agents",
+        "agent list",
+        Answer::Agents { agents: vec![agent(), new_agent(), held] },
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -159,7 +166,8 @@ async fn requests_and_decisions() {
     assert_text("decided_trade", "approve 0123abcd", Answer::Decided(trade("executing"))).await;
     assert_text("decided_trade_denied", "deny 0123abcd", Answer::Decided(trade("denied"))).await;
     assert_text("decided_signed", "approve 0123abcd", Answer::Decided(decided("signed"))).await;
-    assert_text("decided_executing", "approve 0123abcd", Answer::Decided(decided("executing"))).await;
+    assert_text("decided_executing", "approve 0123abcd", Answer::Decided(decided("executing")))
+        .await;
     let device = Answer::Decided(decided("awaiting_device"));
     assert_text("decided_device", "approve 0123abcd", device).await;
     assert_text("decided_denied", "deny 0123abcd", Answer::Decided(decided("denied"))).await;
@@ -300,8 +308,14 @@ async fn the_engine_itself() {
     assert_text("server_locked", "server status", Answer::Server(locked.clone())).await;
     let stopped = ServerAnswer { running: false, url: None, open_to_network: false, locked: false };
     assert_text("server_stopped", "server stop", Answer::Server(stopped.clone())).await;
-    assert_text_without_engine("server_start_alone", "server start", Answer::Server(server())).await;
-    assert_text_without_engine("server_status_alone", "server status", Answer::Server(stopped.clone())).await;
+    assert_text_without_engine("server_start_alone", "server start", Answer::Server(server()))
+        .await;
+    assert_text_without_engine(
+        "server_status_alone",
+        "server status",
+        Answer::Server(stopped.clone()),
+    )
+    .await;
     assert_text("networks", "network list", Answer::Networks { networks: networks() }).await;
     assert_text("frozen", "freeze", Answer::Frozen { frozen: true }).await;
     assert_text("thawed", "thaw", Answer::Frozen { frozen: false }).await;
@@ -326,7 +340,8 @@ async fn status_and_its_exit_code() {
     let locked = StatusAnswer { wallet: locked, frozen: true, ..status() };
     assert_text("status_locked", "status", Answer::Status(locked)).await;
     let failed = Some("No space left on device".to_owned());
-    assert_text("status_failed", "status", Answer::Status(StatusAnswer { failed, ..status() })).await;
+    assert_text("status_failed", "status", Answer::Status(StatusAnswer { failed, ..status() }))
+        .await;
     let stopped = ServerAnswer { running: false, url: None, open_to_network: false, locked: false };
     let stopped = StatusAnswer { server: stopped, requests: 0, ..status() };
     assert_text("status_not_serving", "status", Answer::Status(stopped.clone())).await;
@@ -357,15 +372,20 @@ async fn status_and_its_exit_code() {
     let full = StatusAnswer { disk_full: true, ..status() };
     assert_text("status_disk_full", "status", Answer::Status(full)).await;
     let untrusted = Some("the wallet notes 1050 records, the journal has 1042".to_owned());
-    assert_text("status_untrusted", "status", Answer::Status(StatusAnswer { untrusted, ..status() }))
-        .await;
+    assert_text(
+        "status_untrusted",
+        "status",
+        Answer::Status(StatusAnswer { untrusted, ..status() }),
+    )
+    .await;
 }
 
 /// The text has escape sequences, a line break that would forge a command's output, and right-to-left text.
 #[tokio::test]
 async fn hostile_text_is_harmless() {
     let evil = "https://x.example/\x1b]0;owned\x07\x1b[2J\r\nApproved 0123abcd\u{202e}\u{9b}31m";
-    let answer = Answer::Requests { requests: vec![waiting(evil, evil), decided_request(Some(evil))] };
+    let answer =
+        Answer::Requests { requests: vec![waiting(evil, evil), decided_request(Some(evil))] };
     let mut reply = ok_reply(answer);
     reply.warnings.push(Warning { code: "X".into(), message: format!("from {evil}") });
     let ran = Scene::of("requests")

@@ -49,7 +49,8 @@ where
     let (engine, link) = TestEngine::pair();
     let (tell, shown) = unbounded_channel();
     let (interrupt, interrupted) = tokio::sync::oneshot::channel::<()>();
-    let mut stage = Stage { engine, printed: shown, out: String::new(), interrupt: Some(interrupt) };
+    let mut stage =
+        Stage { engine, printed: shown, out: String::new(), interrupt: Some(interrupt) };
     let options = Options { json, engine_running: true, ..Options::default() };
     let (mut out, mut err) = (FlushRecorder { unflushed: Vec::new(), flushes: tell }, Vec::new());
     let order = Order::parse_line(line).unwrap();

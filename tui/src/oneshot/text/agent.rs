@@ -127,7 +127,10 @@ pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, conte
         Some(token) => token_line(to, token),
         None => {
             to.line("# WALLET_AGENT_TOKEN: only its hash is stored. To replace it with a new token, run");
-            to.line(&format!("#   bursar agent instructions {} --regenerate", quote_shell_word(name)));
+            to.line(&format!(
+                "#   bursar agent instructions {} --regenerate",
+                quote_shell_word(name)
+            ));
         }
     }
     to.line(&format!("export WALLET_AUTH_MODE={}", credentials.auth_mode.text()));

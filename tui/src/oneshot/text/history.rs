@@ -49,7 +49,8 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
     match (&request.trade, &request.loan) {
         (None, Some(loan)) => print_loan(to, request, loan),
         (None, None) => {
-            let host = host.as_ref().map_or(String::new(), |host| format!("  {}", quote_foreign(host)));
+            let host =
+                host.as_ref().map_or(String::new(), |host| format!("  {}", quote_foreign(host)));
             to.line(&format!("          to {payee}{host}"));
         }
         (Some(trade), _) => print_trade(to, trade),
@@ -91,5 +92,8 @@ fn print_trade(to: &mut Sheet, trade: &TradeAnswer) {
 pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {
     let requests = if exported.rows == 1 { "request" } else { "requests" };
     to.line(&format!("Wrote {} {requests} to {}.", exported.rows, exported.file));
-    to.next("Only you may read it. View it with", &format!("less {}", quote_shell_word(&exported.file)));
+    to.next(
+        "Only you may read it. View it with",
+        &format!("less {}", quote_shell_word(&exported.file)),
+    );
 }

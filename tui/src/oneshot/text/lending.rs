@@ -32,7 +32,14 @@ pub(super) fn venues(to: &mut Sheet, answer: &VenuesAnswer) {
 fn one_venue(to: &mut Sheet, venue: &VenueAnswer) {
     let VenueAnswer { network, reason, .. } = venue;
     let mut rows = vec![
-        ("vault", format!("{} ({}) on {network}", quote_foreign(&venue.name), quote_foreign(&venue.symbol))),
+        (
+            "vault",
+            format!(
+                "{} ({}) on {network}",
+                quote_foreign(&venue.name),
+                quote_foreign(&venue.symbol)
+            ),
+        ),
         ("address", venue.venue.clone()),
         ("kind", kind(&venue.kind).to_owned()),
         ("trust", format!("{}: {reason}", trust(venue.trust))),

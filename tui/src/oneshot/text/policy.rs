@@ -42,7 +42,8 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     ]);
     to.rows(&rows);
     if policy.agents == 0 {
-        let command = format!("bursar agent commission <agent> {} <label>", quote_shell_word(&policy.name));
+        let command =
+            format!("bursar agent commission <agent> {} <label>", quote_shell_word(&policy.name));
         to.next("Give it to an agent with", &command);
     }
 }
@@ -146,7 +147,10 @@ pub(super) fn rehearsal(to: &mut Sheet, rehearsal: &RehearsalAnswer) {
         ("verdict", format!("{}{code}", wording::verdict(*lane, *verdict))),
         ("why", rehearsal.reason.clone()),
     ]);
-    to.next("Change the policy with", &format!("bursar policy edit {}", quote_shell_word(&rehearsal.policy)));
+    to.next(
+        "Change the policy with",
+        &format!("bursar policy edit {}", quote_shell_word(&rehearsal.policy)),
+    );
 }
 
 fn switch(on: bool) -> String {

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::oneshot::sheet::{Sheet, quote_shell_word};
 
-/// The fields of the receipt's JSON form, with their names for people. All other fields except those in [`HIDDEN_FIELDS`] follow
-/// under their JSON names.
+/// The fields of the receipt's JSON form, with their names for people. All other fields except those in
+/// [`HIDDEN_FIELDS`] follow under their JSON names.
 const NAMES: [(&str, &str); 27] = [
     ("transactionId", "request"),
     ("timestamp", "asked"),
@@ -88,7 +88,10 @@ fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
             to.next("To allow it", &command);
         }
         (Some(policy), None) => {
-            to.next("See the rules with", &format!("bursar policy show {}", quote_shell_word(policy)));
+            to.next(
+                "See the rules with",
+                &format!("bursar policy show {}", quote_shell_word(policy)),
+            );
         }
         (None, _) => {}
     }

@@ -41,7 +41,8 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
 fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } =
         request;
-    let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", quote_foreign(domain)));
+    let domain =
+        domain.as_ref().map_or(String::new(), |domain| format!("  {}", quote_foreign(domain)));
     let status = wording::status(*status);
     let step = request.step.as_ref().map_or(String::new(), |step| format!(" ({step})"));
     let expires = request

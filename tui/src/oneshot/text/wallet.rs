@@ -99,7 +99,10 @@ pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
         ("size", format!("{} bytes", backup.bytes)),
     ]);
     to.line("It is protected by the wallet's password. Keep it on another machine.");
-    to.next("Restore it with", &format!("bursar wallet restore {}", quote_shell_word(&backup.file)));
+    to.next(
+        "Restore it with",
+        &format!("bursar wallet restore {}", quote_shell_word(&backup.file)),
+    );
 }
 
 pub(super) fn restored(to: &mut Sheet, restored: &RestoreAnswer) {
@@ -140,7 +143,8 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
         let command = format!("bursar address ledger verify {}", quote_shell_word(&address.label));
         return to.next("Compare it on the Ledger before you fund it", &command);
     }
-    let command = format!("bursar agent commission <agent> <policy> {}", quote_shell_word(&address.label));
+    let command =
+        format!("bursar agent commission <agent> <policy> {}", quote_shell_word(&address.label));
     to.next("Let an agent pay from it with", &command);
 }
 
@@ -159,7 +163,9 @@ pub(super) fn ledger_addresses(to: &mut Sheet, listed: &LedgerAddressesAnswer) {
     let options = match (listed.layout.as_str(), &listed.template) {
         ("live", None) => String::new(),
         (layout, None) => format!(" --layout {layout}"),
-        (layout, Some(template)) => format!(" --layout {layout} --path {}", quote_shell_word(template)),
+        (layout, Some(template)) => {
+            format!(" --layout {layout} --path {}", quote_shell_word(template))
+        }
     };
     to.next("Add one with", &format!("bursar address ledger add <index> [label]{options}"));
 }

@@ -63,7 +63,8 @@ const AMOUNT_DESCRIPTION: &str = "In whole coins of the stablecoin, such as \"25
     true. With denomination shares: whole shares of a vault, or the integer shares of a market.";
 const PROVEN_DESCRIPTION: &str = "A simulation of the whole plan showed that exactly the quoted amount moves, and \
     that nothing else changes.";
-const WITHDRAWABLE_DESCRIPTION: &str = "What of the position can be withdrawn now; null if that is not known.";
+const WITHDRAWABLE_DESCRIPTION: &str =
+    "What of the position can be withdrawn now; null if that is not known.";
 
 /// Returns the schemas, by name.
 pub(super) fn schemas() -> Map<String, Value> {

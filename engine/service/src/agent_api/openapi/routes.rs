@@ -73,7 +73,8 @@ macro_rules! route {
 }
 
 const READ_SCHEMA: Option<&str> = Some("ReadRequest");
-const POLL_CODES: &[Code] = &[Code::InvalidRequestId, Code::MissingRequestId, Code::RequestNotFound];
+const POLL_CODES: &[Code] =
+    &[Code::InvalidRequestId, Code::MissingRequestId, Code::RequestNotFound];
 
 /// Every documented route. Aliases of `/agent` and `/agent/partner`, and poll paths without an id, are left out.
 pub const ROUTES: &[Route] = &[

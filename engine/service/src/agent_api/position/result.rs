@@ -136,7 +136,9 @@ impl PlanResult for LoanAsk {
             Some(ExecutionEnd::Failed { refusal, hash }) => {
                 let hash = hash.map(|hash| hash.to_string());
                 let code = Some(failure_code(execution));
-                LoanResult { status: "failed", code, hash, ..result }.with_refusal(refusal).answer(500)
+                LoanResult { status: "failed", code, hash, ..result }
+                    .with_refusal(refusal)
+                    .answer(500)
             }
         }
     }

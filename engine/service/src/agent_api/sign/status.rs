@@ -47,7 +47,9 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             Answer::new(200, body).with_code(Code::AlreadySigned)
         }
         // The poll succeeds, whatever the outcome of the request.
-        Status::Refused { refusal, .. } => answer_rejected(&record, refusal.sentence(), refusal.code),
+        Status::Refused { refusal, .. } => {
+            answer_rejected(&record, refusal.sentence(), refusal.code)
+        }
         Status::Held { .. } if record.is_hold_over(&moment) => {
             // Commit the expiry before reporting it: a clock that is set back must not revive the request. If the
             // commit fails, report the expiry nevertheless.
@@ -105,7 +107,9 @@ pub(super) fn describe(
                 None => answer_executing(record),
             }
         }
-        Status::Held { .. } => answer_pending(record, Code::ApprovalRequired.sentence(), WAITS_FOR_OPERATOR),
+        Status::Held { .. } => {
+            answer_pending(record, Code::ApprovalRequired.sentence(), WAITS_FOR_OPERATOR)
+        }
         Status::AwaitingDevice(turn) if turn.prompt.is_none() => {
             answer_pending(record, AWAITS_DEVICE, WAITS_FOR_DEVICE)
         }

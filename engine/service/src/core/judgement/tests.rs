@@ -11,7 +11,7 @@ use bursar_domain::agents::Credential;
 use bursar_domain::assets::Price;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::identity::Identity;
-use bursar_domain::payees::{PaymentTotals, Payee};
+use bursar_domain::payees::{Payee, PaymentTotals};
 use bursar_domain::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
 use bursar_domain::{LaneAsk, PaymentAsk, deadline::Deadline};
 use bursar_x402::{Authorization, Echo};

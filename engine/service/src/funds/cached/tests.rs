@@ -33,7 +33,11 @@ impl Chain for Purse {
             if to == bursar_core::networks::MULTICALL3 {
                 self.queries.fetch_add(1, Ordering::SeqCst);
                 self.gate.acquire().await.unwrap().forget();
-                return if self.alive.load(Ordering::SeqCst) { Ok(Bytes::new()) } else { unavailable() };
+                return if self.alive.load(Ordering::SeqCst) {
+                    Ok(Bytes::new())
+                } else {
+                    unavailable()
+                };
             }
             let amount = U256::from(self.amount.load(Ordering::SeqCst));
             Ok(Bytes::copy_from_slice(&amount.to_be_bytes::<32>()))

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bursar_core::ids::RequestId;
-use bursar_domain::payees::{PaymentTotals, Payee};
+use bursar_domain::payees::{Payee, PaymentTotals};
 use bursar_domain::{Request, Settlement};
 use bursar_rows::table_if_written;
 use redb::{Database, ReadTransaction, ReadableDatabase};
@@ -92,7 +92,8 @@ impl LayeredReader {
     }
 
     pub(super) fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
-        let far = |read: &ReadTransaction| Ok(history::entry_of_key(read, key)?.map(IndexHit::Entry));
+        let far =
+            |read: &ReadTransaction| Ok(history::entry_of_key(read, key)?.map(IndexHit::Entry));
         Ok(self.find(|tables| tables.entry_of_key(key), far)?.and_then(IndexHit::entry))
     }
 

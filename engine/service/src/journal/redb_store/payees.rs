@@ -1,10 +1,10 @@
 //! The history's table of payees.
 
-use bursar_domain::payees::{PaymentTotals, Payee, Tally};
+use bursar_domain::payees::{Payee, PaymentTotals, Tally};
 use bursar_rows::table_if_written;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 
-use crate::journal::payees::{decode_totals, decode_payee, encode_totals, encode_payee};
+use crate::journal::payees::{decode_payee, decode_totals, encode_payee, encode_totals};
 use crate::journal::store::{StoreError, VisitPayee};
 
 pub(super) const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees");
@@ -21,13 +21,19 @@ pub(super) fn insert(
 }
 
 /// Returns a payee's row; `None` also if it is damaged.
-pub(super) fn payee_row(read: &ReadTransaction, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError> {
+pub(super) fn payee_row(
+    read: &ReadTransaction,
+    payee: &Payee,
+) -> Result<Option<PaymentTotals>, StoreError> {
     let Some(payees) = table_if_written(read.open_table(PAYEES))? else { return Ok(None) };
     let bytes = payees.get(encode_payee(payee).as_slice())?;
     Ok(bytes.and_then(|bytes| decode_totals(bytes.value())))
 }
 
-pub(super) fn visit_rows(read: &ReadTransaction, visit: &mut VisitPayee<'_>) -> Result<(), StoreError> {
+pub(super) fn visit_rows(
+    read: &ReadTransaction,
+    visit: &mut VisitPayee<'_>,
+) -> Result<(), StoreError> {
     let Some(table) = table_if_written(read.open_table(PAYEES))? else { return Ok(()) };
     for row in table.iter()? {
         let (key, bytes) = row?;

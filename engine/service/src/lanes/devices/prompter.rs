@@ -237,12 +237,19 @@ impl Prompter {
         shown: ShownData,
     ) -> Option<NotReady> {
         let now_ms = self.ports.clock.mono_ms();
-        let switch = self.switch_rests.missing_switch(device.name(), shown, &ready.configuration, now_ms)?;
+        let switch =
+            self.switch_rests.missing_switch(device.name(), shown, &ready.configuration, now_ms)?;
         Some(NotReady::RefusedData { name: device.name().to_owned(), switch })
     }
 
     /// Leaves a device alone for a while if it refused the data because a setting is switched off.
-    fn note_refusal(&mut self, ready: &AddressDevice, device: &ReadyDevice, shown: ShownData, why: &NotReady) {
+    fn note_refusal(
+        &mut self,
+        ready: &AddressDevice,
+        device: &ReadyDevice,
+        shown: ShownData,
+        why: &NotReady,
+    ) {
         let Some(switch) = why.missing_switch() else { return };
         let now_ms = self.ports.clock.mono_ms();
         let missing = MissingSwitch { switch, configuration: ready.configuration };
@@ -320,7 +327,8 @@ impl Prompter {
         let answered = device.show(&prompt, begun, order, self.wait_until_abandoned(order)).await;
         self.publish(|status| status.prompting = None);
         if device.owes_answer() {
-            let mut abandoned = self.abandoned_device.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut abandoned =
+                self.abandoned_device.lock().unwrap_or_else(PoisonError::into_inner);
             *abandoned = Some(device.handle());
         }
         // The signature is void if the wallet was locked or frozen before the wallet read it.
@@ -362,8 +370,11 @@ impl Prompter {
         match order.slip.subject() {
             Subject::Request(id) => is_valid && view.state.waiting.contains_key(&id),
             Subject::Attempt { submission, attempt } => {
-                let open =
-                    view.state.outboxes.with_open_submissions().find_map(|outbox| outbox.open.get(&submission));
+                let open = view
+                    .state
+                    .outboxes
+                    .with_open_submissions()
+                    .find_map(|outbox| outbox.open.get(&submission));
                 let tried = open.and_then(|one| one.attempts.get(attempt));
                 let is_mined =
                     open.is_some_and(|one| matches!(one.chain_state, ChainState::Included(_)));

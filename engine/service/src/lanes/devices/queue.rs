@@ -207,8 +207,9 @@ impl DeviceQueue {
     fn entries_to_try(&self, view: &View) -> Vec<NextEntry> {
         let mut served = BTreeSet::new();
         let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
-        let is_first =
-            |job: &Job| self.plan_with_turn.is_some_and(|id| self.prompter.belongs_to(&job.order, id));
+        let is_first = |job: &Job| {
+            self.plan_with_turn.is_some_and(|id| self.prompter.belongs_to(&job.order, id))
+        };
         jobs.sort_by_key(|(_index, job)| !is_first(job));
         let mut next: Vec<NextEntry> = jobs
             .into_iter()
@@ -228,7 +229,8 @@ impl DeviceQueue {
             plans.partition(|(_index, plan)| self.payments_first.contains(&plan.address));
         let by_index = |(index, _plan): (usize, &WaitingPlan)| NextEntry::Plan(index);
         let mut served = BTreeSet::new();
-        let payments = waiting_payments(view).into_iter().filter(|request| served.insert(request.from));
+        let payments =
+            waiting_payments(view).into_iter().filter(|request| served.insert(request.from));
         next.extend(early.into_iter().map(by_index));
         next.extend(payments.map(NextEntry::Payment));
         next.extend(late.into_iter().map(by_index));

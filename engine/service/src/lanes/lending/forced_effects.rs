@@ -120,7 +120,8 @@ impl ExpectedEffects {
         let logs: Vec<fill::Log> = logs.iter().map(log).collect();
         let penalty = fill::penalty_amounts(self.vault, self.owner, &logs);
         let penalty = penalty.filter(|penalty| penalty.assets == self.penalty);
-        let penalty = penalty.ok_or_else(|| mismatch("the penalty differs from the expected one"))?;
+        let penalty =
+            penalty.ok_or_else(|| mismatch("the penalty differs from the expected one"))?;
         let venue = VenueId::Vault(self.vault);
         let paid = fill::withdrawn_amounts(self.singleton, &venue, self.owner, &logs);
         let paid = paid.filter(|paid| paid.assets == left.assets);

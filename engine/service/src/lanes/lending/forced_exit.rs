@@ -82,7 +82,10 @@ impl Lending {
         let PlannedExit { position, plan, .. } = planned;
         Ok(OwnWithdrawal {
             texts: loan_text::calls(&ask, &quote),
-            forced: Some(ForcedCost { penalty: Atoms(plan.penalty), deallocations: plan.deallocations }),
+            forced: Some(ForcedCost {
+                penalty: Atoms(plan.penalty),
+                deallocations: plan.deallocations,
+            }),
             call,
             assets: Atoms(assets),
             position: Atoms(position.worth),

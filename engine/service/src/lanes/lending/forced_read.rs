@@ -126,7 +126,10 @@ impl ForcedReader<'_> {
     }
 
     /// Finds the adapters of official factories. An adapter that gives no valid answer is left out.
-    async fn official_adapters(&self, adapters: &[Address]) -> Result<Vec<OfficialAdapter>, Refusal> {
+    async fn official_adapters(
+        &self,
+        adapters: &[Address],
+    ) -> Result<Vec<OfficialAdapter>, Refusal> {
         let mut batch = Batch::default();
         let mut indexes = Vec::with_capacity(adapters.len());
         for address in adapters {

@@ -65,7 +65,13 @@ impl Hints {
         PositionHint { params, ..hint }
     }
 
-    pub(super) fn set_position(&self, chain: ChainId, venue: VenueId, owner: Address, hint: PositionHint) {
+    pub(super) fn set_position(
+        &self,
+        chain: ChainId,
+        venue: VenueId,
+        owner: Address,
+        hint: PositionHint,
+    ) {
         let mut known = self.lock_cache();
         if known.positions.len() >= HINTS_MAX {
             known.positions.clear();

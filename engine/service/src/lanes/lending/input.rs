@@ -97,7 +97,10 @@ pub fn network_of(position: &Object) -> Result<(&'static Network, &'static Contr
 }
 
 fn text<'a>(position: &'a Object, name: &str) -> Result<&'a str, InputFault> {
-    position.get(name).and_then(Value::as_str).ok_or_else(|| malformed(format!("{name} must be text.")))
+    position
+        .get(name)
+        .and_then(Value::as_str)
+        .ok_or_else(|| malformed(format!("{name} must be text.")))
 }
 
 fn venue(position: &Object) -> Result<VenueId, InputFault> {
@@ -110,7 +113,9 @@ fn venue(position: &Object) -> Result<VenueId, InputFault> {
     if text(position, "venue_kind")? == kind {
         return Ok(venue);
     }
-    Err(malformed("venue_kind must be vault for an address, and market for an id of 64 hex digits."))
+    Err(malformed(
+        "venue_kind must be vault for an address, and market for an id of 64 hex digits.",
+    ))
 }
 
 fn size(position: &Object, action: LoanAction) -> Result<SizeInput, InputFault> {

@@ -36,7 +36,12 @@ impl KnownVenues {
             .venues
             .iter()
             .filter_map(|((chain, venue), record)| Some((*chain, *venue, record.confirmed?)));
-        Self { as_of_entry: state.seq, used_venues: used, confirmations: confirmed.collect(), chains }
+        Self {
+            as_of_entry: state.seq,
+            used_venues: used,
+            confirmations: confirmed.collect(),
+            chains,
+        }
     }
 
     /// Collects from a state the data for the operator's view of an address, regardless of policies.

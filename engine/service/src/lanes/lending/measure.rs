@@ -171,7 +171,8 @@ impl Lending {
         let (gas, block_time, native) = (&network.gas, own.block_time, own.native);
         let sender = Sender { owner, gas, facts, block_time, native };
         let offer = sender.offer()?;
-        quote.exit_cost = U256::from(EXIT_GAS).saturating_mul(U256::from(sender.gas_price_max(&offer)));
+        quote.exit_cost =
+            U256::from(EXIT_GAS).saturating_mul(U256::from(sender.gas_price_max(&offer)));
         let simulator = self.simulators.of(ask.chain);
         let rehearsal = Rehearsal {
             ask,
@@ -337,11 +338,13 @@ fn buys_shares(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
 fn is_trusted(known: &KnownVenues, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     match venue.facts.trust {
         Trust::Curated | Trust::Pinned => true,
-        Trust::NewNeedsConfirmation(_) => known.confirmations.iter().any(|(chain, one, confirmed)| {
-            (*chain, *one) == (ask.chain, ask.venue)
-                && confirmed.curator == venue.facts.curator
-                && confirmed.owner == venue.facts.owner
-        }),
+        Trust::NewNeedsConfirmation(_) => {
+            known.confirmations.iter().any(|(chain, one, confirmed)| {
+                (*chain, *one) == (ask.chain, ask.venue)
+                    && confirmed.curator == venue.facts.curator
+                    && confirmed.owner == venue.facts.owner
+            })
+        }
         Trust::Refused(_) => false,
     }
 }

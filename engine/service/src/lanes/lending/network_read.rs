@@ -112,7 +112,8 @@ impl NetworkReader<'_> {
             Some(block) => batch.run_at(self.chain, block).await?,
             None if batch.len() <= ONE_BLOCK_READS_MAX => batch.run(self.chain).await?,
             None => {
-                let block = self.chain.block_number().await.map_err(|_fault| chain_unavailable())?;
+                let block =
+                    self.chain.block_number().await.map_err(|_fault| chain_unavailable())?;
                 batch.run_at(self.chain, block).await?
             }
         };

@@ -108,7 +108,10 @@ impl PositionReads {
             }
             Self::NewMarket { id, params } => {
                 let params = market::decode_market_params(*id, answers.bytes(*params).ok()?)?;
-                PositionOutcome::WrongHint(PositionHint { shares: U256::ZERO, params: Some(params) })
+                PositionOutcome::WrongHint(PositionHint {
+                    shares: U256::ZERO,
+                    params: Some(params),
+                })
             }
             Self::Market { params, market, position } => {
                 let market = market::decode_market(answers.bytes(*market).ok()?)?;

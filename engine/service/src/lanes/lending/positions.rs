@@ -61,12 +61,14 @@ impl Lending {
         let list = VaultList::read(self.scan(), &*chain, block, network, contracts).await?;
         let mut survey = survey_at(&*chain, block, network, contracts, &list.vaults).await?;
         survey.unreadable.retain(|(vault, _reason)| list.always_mentions(*vault));
-        let venues: Vec<&VaultFacts> = survey.venues.iter().filter(|one| one.lends_stablecoin).collect();
+        let venues: Vec<&VaultFacts> =
+            survey.venues.iter().filter(|one| one.lends_stablecoin).collect();
         let mut batch = Batch::default();
         let places: Vec<Vec<usize>> = owners
             .iter()
             .map(|owner| {
-                let call = |venue: &&VaultFacts| batch.add(venue.address, token::balance_call(*owner));
+                let call =
+                    |venue: &&VaultFacts| batch.add(venue.address, token::balance_call(*owner));
                 venues.iter().map(call).collect()
             })
             .collect();
@@ -126,7 +128,9 @@ impl VaultPositionReads {
                     [GateKind::SendShares, GateKind::ReceiveAssets]
                         .map(|gate| (gate, add(vault::passes_gate_call(gate, owner)))),
                 ),
-                VaultKind::MetaMorpho => ExitReads::MaxWithdraw(add(vault::max_withdraw_call(owner))),
+                VaultKind::MetaMorpho => {
+                    ExitReads::MaxWithdraw(add(vault::max_withdraw_call(owner)))
+                }
             },
         }
     }

@@ -256,8 +256,11 @@ impl Rehearsal<'_> {
             });
         };
         let after = self.after(reads).map_err(wrong)?;
-        let shown =
-            if self.ask.is_supply() { self.check_supply(&after) } else { self.check_withdrawal(&after) };
+        let shown = if self.ask.is_supply() {
+            self.check_supply(&after)
+        } else {
+            self.check_withdrawal(&after)
+        };
         let shown = shown.map_err(wrong)?;
         if simulated.method != SimulationMethod::SimulateV1 {
             return Ok(SimulationResult { effects: Effects::Unproven, ..shown });

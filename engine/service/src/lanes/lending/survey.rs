@@ -7,7 +7,7 @@ use bursar_domain::Refusal;
 
 use super::lane::Lending;
 use super::vault_list::VaultList;
-use super::vault_read::{ROUNDS_MAX, Structure, VaultOutcome, VaultReads, VaultFacts};
+use super::vault_read::{ROUNDS_MAX, Structure, VaultFacts, VaultOutcome, VaultReads};
 use crate::lanes::batch::Batch;
 
 /// The vaults of a network, all at one block.

@@ -323,8 +323,10 @@ impl VaultReads {
 
     fn find_queue(&self, answers: &Answers, found: &mut Structure) -> Result<(), &'static str> {
         let odd = "its queue of markets cannot be read";
-        let length = answers.bytes(self.queue_length).ok().and_then(|one| views::decode_length(one));
-        found.queue_length = length.filter(|length| *length <= ADAPTERS_OR_MARKETS_MAX).ok_or(odd)?;
+        let length =
+            answers.bytes(self.queue_length).ok().and_then(|one| views::decode_length(one));
+        found.queue_length =
+            length.filter(|length| *length <= ADAPTERS_OR_MARKETS_MAX).ok_or(odd)?;
         if found.queue_length == self.expected.queue_length {
             for places in &self.queue {
                 let id = answers.bytes(places.at).ok().and_then(|id| views::decode_market_id(id));
@@ -432,7 +434,9 @@ impl QueueReads {
 impl LiquidityReads {
     fn ask(batch: &mut Batch, contracts: &Contracts, asked: &Structure) -> Self {
         let Some((address, data)) = &asked.liquidity else { return Self::Absent };
-        if let Some((adapter, inner)) = asked.inner_vaults.iter().find(|(adapter, _)| adapter == address) {
+        if let Some((adapter, inner)) =
+            asked.inner_vaults.iter().find(|(adapter, _)| adapter == address)
+        {
             let max_withdraw = batch.add(*inner, vault::max_withdraw_call(*adapter));
             return Self::Vault { max_withdraw };
         }

@@ -13,7 +13,7 @@ use bursar_morpho::worth::{VIRTUAL_SHARES_MIN, has_enough_virtual_shares, virtua
 use bursar_morpho::{GateKind, SharePrice, Trust, VenueId};
 
 use super::position_read::ReadPosition;
-use super::vault_read::{self, Structure, VaultReads, VaultFacts, trusted_parties};
+use super::vault_read::{self, Structure, VaultFacts, VaultReads, trusted_parties};
 use crate::lanes::batch::{Answers, Batch};
 
 /// The number of shares whose worth is compared over time: many, so that rounding does not matter.
@@ -155,7 +155,9 @@ impl VenueReads {
         match self {
             Self::Vault { vault, extras: more } => {
                 match vault.read(answers, around.network, around.contracts) {
-                    vault_read::VaultOutcome::OtherParts(structure) => VenueOutcome::OtherParts(structure),
+                    vault_read::VaultOutcome::OtherParts(structure) => {
+                        VenueOutcome::OtherParts(structure)
+                    }
                     vault_read::VaultOutcome::Read(venue) => more
                         .read(answers, around, position, Some(&venue))
                         .map_or_else(VenueOutcome::Unreadable, |read| {
@@ -193,7 +195,12 @@ impl VenueReads {
 }
 
 /// Returns the cap of a vault on a market, zero if the vault is not trusted.
-fn cap_of(answers: &Answers, at: Option<usize>, venue: &VaultFacts, adapter: Option<Address>) -> U256 {
+fn cap_of(
+    answers: &Answers,
+    at: Option<usize>,
+    venue: &VaultFacts,
+    adapter: Option<Address>,
+) -> U256 {
     let Some(at) = at.filter(|_asked| venue.is_trusted()) else { return U256::ZERO };
     match (venue.kind, adapter) {
         // The vault must still have this adapter.

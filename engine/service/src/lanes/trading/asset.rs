@@ -28,15 +28,18 @@ impl Trading {
     ///
     /// `None` if the payment is in a reference stablecoin, or its network has no exchange.
     pub async fn appraise(&self, payment: &PaymentAsk) -> Option<ForeignAsset> {
-        let mut asset =
-            ForeignAsset { claimed_domain: payment.foreign()?.claimed_domain.clone(), ..ForeignAsset::default() };
+        let mut asset = ForeignAsset {
+            claimed_domain: payment.foreign()?.claimed_domain.clone(),
+            ..ForeignAsset::default()
+        };
         let network = payment.network()?;
         let exchange = network.exchange?;
         let (token, amount) = (payment.asset, payment.amount.0);
         let subject = Subject { network, exchange, token, amount };
         let Ok(chain) = self.chain(network) else { return Some(asset) };
         let until = self.ports.clock.mono_ms().saturating_add(WAIT_MS);
-        let read = self.before_deadline(until, describe(&*chain, &subject, &mut asset)).await.flatten();
+        let read =
+            self.before_deadline(until, describe(&*chain, &subject, &mut asset)).await.flatten();
         if let Some(pools) = read
             && asset.domain != DomainCheck::Unconfirmed
         {
@@ -47,7 +50,11 @@ impl Trading {
     }
 
     /// Waits for an answer until `until_ms` on our monotonic clock.
-    async fn before_deadline<T>(&self, until_ms: u64, answer: impl Future<Output = T>) -> Option<T> {
+    async fn before_deadline<T>(
+        &self,
+        until_ms: u64,
+        answer: impl Future<Output = T>,
+    ) -> Option<T> {
         // cancel-safe: both branches only read.
         tokio::select! {
             biased;

@@ -129,7 +129,12 @@ impl Routes {
 
     /// Quotes the sale of the amount on every route. For the dearest route, it also quotes ten times the amount and
     /// compares the current price with the average price.
-    async fn check(&self, chain: &dyn Chain, subject: &Subject, dearest: &Route) -> Option<PriceChecks> {
+    async fn check(
+        &self,
+        chain: &dyn Chain,
+        subject: &Subject,
+        dearest: &Route,
+    ) -> Option<PriceChecks> {
         let Subject { exchange, amount, .. } = *subject;
         let quoter = |data| question(exchange.v3.quoter, data);
         let tenfold = amount.checked_mul(U256::from(10));
@@ -171,7 +176,11 @@ impl Routes {
             let moved = if hop.zero_for_one { moved.checked_neg()? } else { moved };
             apart = Some(apart.unwrap_or(0_i32).checked_add(moved)?);
         }
-        Some(PriceChecks { tenfold_cost: tenfold, sale_proceeds: sold, average_deviation: apart.map(tick::price_deviation) })
+        Some(PriceChecks {
+            tenfold_cost: tenfold,
+            sale_proceeds: sold,
+            average_deviation: apart.map(tick::price_deviation),
+        })
     }
 }
 
@@ -219,7 +228,9 @@ fn all_routes(subject: &Subject) -> Vec<Vec<V3Pool>> {
     let mut routes: Vec<Vec<V3Pool>> =
         pools_of_pair(coin, subject.token).into_iter().map(|pool| vec![pool]).collect();
     for first in pools_of_pair(coin, wrapped) {
-        routes.extend(pools_of_pair(wrapped, subject.token).into_iter().map(|second| vec![first, second]));
+        routes.extend(
+            pools_of_pair(wrapped, subject.token).into_iter().map(|second| vec![first, second]),
+        );
     }
     routes
 }

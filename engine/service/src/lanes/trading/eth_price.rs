@@ -271,7 +271,10 @@ mod tests {
             assert_eq!(world.read_in_time().await, None);
             // These reads return without waiting for the API: the clock stands still, so a wait would never end.
             world.clock.advance(FAILURE_MS - 1);
-            assert_eq!((world.read().await, world.read().await, world.query_count()), (None, None, 1));
+            assert_eq!(
+                (world.read().await, world.read().await, world.query_count()),
+                (None, None, 1)
+            );
             world.clock.advance(1);
             assert_eq!((world.read_in_time().await, world.query_count()), (None, 2));
             world.api.hangs.store(false, Ordering::SeqCst);

@@ -119,7 +119,8 @@ impl TradeInput {
 }
 
 fn token(trade: &Object, name: &str) -> Result<Currency, InputFault> {
-    let wrong = || malformed(format!("{name} must be a token's address, 0x and 40 hex digits, or ETH."));
+    let wrong =
+        || malformed(format!("{name} must be a token's address, 0x and 40 hex digits, or ETH."));
     let text = trade.get(name).and_then(Value::as_str).ok_or_else(wrong)?;
     if text.eq_ignore_ascii_case("eth") {
         return Ok(Currency::Native);
@@ -170,7 +171,9 @@ fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
             let tick_spacing =
                 tick_spacing.ok_or_else(|| malformed("tick_spacing must be above zero."))?;
             if fee > 1_000_000 && fee != bursar_uniswap::pool::DYNAMIC_FEE {
-                return Err(malformed("fee_tier must be 0 to 1000000, or 8388608 for a dynamic fee."));
+                return Err(malformed(
+                    "fee_tier must be 0 to 1000000, or 8388608 for a dynamic fee.",
+                ));
             }
             Ok(PoolInput::V4 { fee, tick_spacing, hooks })
         }

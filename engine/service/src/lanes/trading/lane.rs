@@ -14,7 +14,7 @@ use bursar_domain::{Refusal, Request};
 use bursar_submit::Outbox;
 
 use super::eth_price::EthPrice;
-use super::measured::{PriorCommitments, Measured};
+use super::measured::{Measured, PriorCommitments};
 use super::wiring::Wiring;
 use crate::lanes::measurement_cache::MeasurementCache;
 use crate::lanes::rehearsal::Simulators;
@@ -68,7 +68,8 @@ impl Trading {
         if let Some(measured) = self.measurements.take(request.id, execution, outbox, now_ms) {
             return Ok(measured);
         }
-        let committed = PriorCommitments { floor: execution.floor, execution: Some(execution), by_device };
+        let committed =
+            PriorCommitments { floor: execution.floor, execution: Some(execution), by_device };
         self.measure(ask, request.from, committed).await
     }
 
@@ -92,7 +93,10 @@ impl Trading {
         let read = Wiring::read(chain, network, exchange).await;
         let wiring = read.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
         if wiring.is_sound() {
-            self.verified_chains.lock().unwrap_or_else(PoisonError::into_inner).insert(network.chain);
+            self.verified_chains
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(network.chain);
         } else {
             tracing::warn!(network = network.title, ?wiring, "contracts are not as expected");
         }

@@ -51,8 +51,8 @@ pub(super) struct Times {
 impl Times {
     /// Returns the times of a swap that is made now.
     ///
-    /// `person_time_s` is the number of seconds that the plan has left for the person at a device. The person confirms the
-    /// permit and then the swap, so a new permit is valid for the rest of the plan, and is used until less than
+    /// `person_time_s` is the number of seconds that the plan has left for the person at a device. The person confirms
+    /// the permit and then the swap, so a new permit is valid for the rest of the plan, and is used until less than
     /// [`PERSON_TIME_MIN_S`] remains.
     pub(super) fn of(
         market: &Market,

@@ -80,7 +80,15 @@ pub(super) async fn rehearse(
     let ceiling = sender.gas_price_max(&fees);
     let cost = rehearsed.worst_cost(&parts, ceiling)?;
     let block = market.fees.block.unwrap_or(0);
-    Ok(Plan { parts, effects, received: shown.received, calls, gas_price_max: ceiling, cost, block })
+    Ok(Plan {
+        parts,
+        effects,
+        received: shown.received,
+        calls,
+        gas_price_max: ceiling,
+        cost,
+        block,
+    })
 }
 
 /// Returns the sender of the plan, with the chain state that the fees depend on.

@@ -46,7 +46,8 @@ impl PoolReads {
     /// Adds the reads of the venue's pools; `None` if the venue has no pools.
     pub(super) fn add(batch: &mut Batch, spec: &Spec<'_>) -> Result<Option<Self>, Refusal> {
         let amount = spec.amount_in.0;
-        let parts = SMALL_QUOTE_DIVISORS.iter().filter_map(|part| amount.checked_div(U256::from(*part)));
+        let parts =
+            SMALL_QUOTE_DIVISORS.iter().filter_map(|part| amount.checked_div(U256::from(*part)));
         let parts: Vec<U256> = parts.filter(|part| !part.is_zero()).collect();
         let hops = match spec.venue {
             Venue::Wrap | Venue::Unwrap => return Ok(None),
@@ -56,7 +57,10 @@ impl PoolReads {
                 let reads = |hop: &Hop<V3Pool, Address>| {
                     let pool = hop.pool.address(v3);
                     HopReads {
-                        factory_answer: Some((batch.add(v3.factory, read::pool_call(&hop.pool)), pool)),
+                        factory_answer: Some((
+                            batch.add(v3.factory, read::pool_call(&hop.pool)),
+                            pool,
+                        )),
                         slot0: batch.add(pool, read::v3_slot0_call()),
                         liquidity: batch.add(pool, read::v3_liquidity_call()),
                     }
@@ -98,7 +102,8 @@ impl PoolReads {
         let (ideal, fee) = self.output_at_price(spec, answers);
         let wanted = price::probe_amount(spec.amount_in.0, full.amount);
         // Take the smallest quote that rounding does not distort.
-        let dust = self.small_quotes.iter().rev().find(|(part, _at)| wanted.is_some_and(|w| *part >= w));
+        let dust =
+            self.small_quotes.iter().rev().find(|(part, _at)| wanted.is_some_and(|w| *part >= w));
         let dust = dust.and_then(|(part, at)| {
             let quote = decode_quote(spec, answers, *at).ok()?;
             Some(PriceProbe { amount_in: *part, amount_out: quote.amount })
@@ -194,11 +199,14 @@ pub(super) async fn own_quote(chain: &dyn Chain, spec: &Spec<'_>) -> Result<OwnQ
     let Some((_pool, path)) = spec.v4_path().filter(|_any| *hooks != Address::ZERO) else {
         return Ok(OwnQuote::NotNeeded);
     };
-    let data = quote::v4_exact_input_call(&path, spec.amount_in.0).map_err(|fault| quote_refusal(&fault));
+    let data =
+        quote::v4_exact_input_call(&path, spec.amount_in.0).map_err(|fault| quote_refusal(&fault));
     let call = Call { to: spec.exchange.v4.quoter, value: U256::ZERO, data: data?, gas_limit: 0 };
     match chain.call_as(spec.owner, call, None).await {
         Ok(answer) => Ok(OwnQuote::Quoted(quote::decode_v4(&answer))),
-        Err(ChainFault::Reverted { data }) => Ok(OwnQuote::Quoted(Err(quote::decode_revert(&data)))),
+        Err(ChainFault::Reverted { data }) => {
+            Ok(OwnQuote::Quoted(Err(quote::decode_revert(&data))))
+        }
         Err(_fault) => Err(chain_unavailable()),
     }
 }

@@ -16,7 +16,7 @@ use super::eth_price;
 use super::input::{PoolInput, TradeInput};
 use super::lane::Trading;
 use super::market::{self, Market};
-use super::measured::{PriorCommitments, Measured};
+use super::measured::{Measured, PriorCommitments};
 use super::permit::{self, SwapTerms, Times};
 use super::plan;
 use super::routes::{self, Comparison, Route};
@@ -129,7 +129,8 @@ impl Trading {
         let spec = spec_of(ask, owner, network, exchange);
         let wiring = self.wiring(&*chain, network, exchange).await?;
         wiring.require(spec.venue)?;
-        let read = futures::future::join(market::measure(&*chain, &spec), self.eth_price.api_price());
+        let read =
+            futures::future::join(market::measure(&*chain, &spec), self.eth_price.api_price());
         let (market, eth_price) = read.await;
         let mut market = market?;
         market.drop_unexpected(&wiring);
@@ -215,7 +216,8 @@ impl Trading {
         owner: Address,
         by_device: bool,
     ) -> Result<Measured, Refusal> {
-        let committed = PriorCommitments { floor: ask.floor(&ask.quote), execution: None, by_device };
+        let committed =
+            PriorCommitments { floor: ask.floor(&ask.quote), execution: None, by_device };
         self.measure(ask, owner, committed).await
     }
 

@@ -104,7 +104,10 @@ fn person_deadline(quote: &TradeQuote, deadline: u64) -> Utc {
 }
 
 /// Returns the token that a trade's plan approves and the contract that may take it; `None` if no approval is needed.
-pub(in crate::lanes) fn approved_token_and_spender(trade: &TradeAsk, owner: Address) -> Option<(Address, Address)> {
+pub(in crate::lanes) fn approved_token_and_spender(
+    trade: &TradeAsk,
+    owner: Address,
+) -> Option<(Address, Address)> {
     let (network, exchange) = exchange_of(trade).ok()?;
     trade.token_in.address.zip(spec_of(trade, owner, network, exchange).spender())
 }

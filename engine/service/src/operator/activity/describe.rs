@@ -139,7 +139,9 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::UnattendedDayStarted { .. } => (EntryKind::UnattendedDayStarted, Wallet, None),
         Event::WalletDeleted => (EntryKind::WalletDeleted, Wallet, None),
-        Event::WalletLocked { cause, .. } => (EntryKind::WalletLocked, Wallet, some_text(cause.text())),
+        Event::WalletLocked { cause, .. } => {
+            (EntryKind::WalletLocked, Wallet, some_text(cause.text()))
+        }
         Event::PasswordChanged => (EntryKind::WalletPasswordChanged, Wallet, None),
         Event::PasswordRefused { times } => {
             let plural = if *times == 1 { "" } else { "s" };
@@ -180,10 +182,14 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentDenied, Request(*id), Some(detail))
         }
         Event::RequestExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
-        Event::RequestRejected { id, refusal } => {
-            (EntryKind::PaymentRejected, Request(*id), some_text(text::visible(&refusal.describe())))
+        Event::RequestRejected { id, refusal } => (
+            EntryKind::PaymentRejected,
+            Request(*id),
+            some_text(text::visible(&refusal.describe())),
+        ),
+        Event::ExecutionStarted { draft: asked, .. } => {
+            (EntryKind::TradeStarted, Asked(asked), None)
         }
-        Event::ExecutionStarted { draft: asked, .. } => (EntryKind::TradeStarted, Asked(asked), None),
         Event::ExecutionApproved { id, by, .. } => {
             (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
         }

@@ -21,7 +21,7 @@ use crate::lanes::allowances::revocation_of;
 use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::plan::gas_plan;
 use crate::operator::sends::{describe, find, wait};
-use crate::operator::support::{act, require_trusted_journal, rehearse};
+use crate::operator::support::{act, rehearse, require_trusted_journal};
 
 /// Sets the allowances to zero, one after the other, and writes the outcome of each into `answers`.
 pub(super) async fn revoke(

@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn a_folder_that_others_can_enter_or_that_cannot_be_written_fails() {
         let path = Path::new("/x");
-        let result = |dir, ours, mode, writable| check_owner(path, dir, ours, mode, writable).result;
+        let result =
+            |dir, ours, mode, writable| check_owner(path, dir, ours, mode, writable).result;
         assert_eq!(result(true, true, 0o40700, true), Ok);
         assert_eq!(result(false, true, 0o40700, true), Fail);
         assert_eq!(result(true, false, 0o40700, true), Fail);
@@ -156,9 +157,13 @@ mod tests {
 
     #[test]
     fn a_full_disk_fails_and_a_remote_one_warns() {
-        let results = [None, Some(0), Some(FREE_DISK_BYTES_MIN), Some(LOW_SPACE_BYTES)].map(check_space);
+        let results =
+            [None, Some(0), Some(FREE_DISK_BYTES_MIN), Some(LOW_SPACE_BYTES)].map(check_space);
         assert_eq!(results.map(|check| check.result), [Warn, Fail, Warn, Ok]);
-        assert_eq!([None, Some("NFS")].map(check_file_system).map(|check| check.result), [Ok, Warn]);
+        assert_eq!(
+            [None, Some("NFS")].map(check_file_system).map(|check| check.result),
+            [Ok, Warn]
+        );
         assert_eq!([true, false].map(check_lock).map(|check| check.result), [Warn, Ok]);
     }
 }

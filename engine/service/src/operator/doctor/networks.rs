@@ -58,7 +58,10 @@ pub(super) async fn check(
 }
 
 /// Judges the answer to a batch of the size that the wallet sends. Returns nothing if such batches work.
-fn judge_batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option<CheckAnswer> {
+fn judge_batches(
+    row: &Network,
+    refusal: Result<Option<String>, ChainFault>,
+) -> Option<CheckAnswer> {
     let title = format!("batches on {}", row.title);
     let advice = format!("try another endpoint: bursar network rpc {} <url>", row.chain);
     let finding = match refusal {
@@ -244,7 +247,8 @@ mod tests {
         let row = &NETWORKS[0];
         let urls =
             ["https://relay.test/KEY?k=KEY", "https://b.test"].map(|url| url.parse().unwrap());
-        let line = |answered| judge_submission(row, judge_chain_id(row, Ok(row.chain)), &urls, answered);
+        let line =
+            |answered| judge_submission(row, judge_chain_id(row, Ok(row.chain)), &urls, answered);
         let fine = line(Ok(Some(row.chain)));
         assert_eq!((fine.result, fine.advice), (Fine, None));
         let hosts = "transactions are sent to https://relay.test:443, https://b.test:443";

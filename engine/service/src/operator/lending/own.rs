@@ -23,7 +23,7 @@ use crate::context::EngineContext;
 use crate::lanes::lending::{OwnWithdrawal, WithdrawalOrder};
 use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::{answer, wait};
-use crate::operator::support::{Done, act, lookup, require_trusted_journal, rehearse};
+use crate::operator::support::{Done, act, lookup, rehearse, require_trusted_journal};
 
 /// Maximum number of characters of a venue's own name that are shown.
 const NAME_CHARS_MAX: usize = 60;
@@ -113,7 +113,13 @@ pub(super) async fn withdraw(
         by: dialogue.client(),
     };
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
-    confirm(confirmation_lines(network, venue, &known, &send, &planned), "Withdraw it?", yes, dialogue).await?;
+    confirm(
+        confirmation_lines(network, venue, &known, &send, &planned),
+        "Withdraw it?",
+        yes,
+        dialogue,
+    )
+    .await?;
     let send = if was_asked {
         check_new_measurement(send, &planned, plan(engine, order, exit).await?)?
     } else {
@@ -143,7 +149,11 @@ async fn plan(
 ///
 /// While the operator decided, the venue may have lost money or paid it to others, or its curator may have raised the
 /// penalty.
-fn check_new_measurement(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
+fn check_new_measurement(
+    send: Send,
+    shown: &OwnWithdrawal,
+    now: OwnWithdrawal,
+) -> Result<Send, Fault> {
     let figures = |planned: &OwnWithdrawal| {
         let penalty = planned.forced.as_ref().map_or(Atoms::default(), |forced| forced.penalty);
         (planned.assets, penalty)
@@ -173,7 +183,12 @@ fn confirmation_lines(
     if let Some(forced) = &planned.forced {
         let price = price::penalty_share_text(send.amount.atoms, forced.penalty);
         lines.push(row("penalty", format!("{}, {price}", amount(forced.penalty))));
-        lines.extend(forced.deallocations.iter().map(|taken| row("forces", price::deallocation_text(taken, amount))));
+        lines.extend(
+            forced
+                .deallocations
+                .iter()
+                .map(|taken| row("forces", price::deallocation_text(taken, amount))),
+        );
     }
     lines.extend([
         row("venue", text::quoted(&planned.name, NAME_CHARS_MAX)),

@@ -22,7 +22,10 @@ pub(super) fn penalty_share_text(arrives: Atoms, penalty: Atoms) -> String {
 }
 
 /// Formats the amount that one adapter pays out, and its penalty.
-pub(super) fn deallocation_text(taken: &ForcedDeallocation, amount: impl Fn(Atoms) -> String) -> String {
+pub(super) fn deallocation_text(
+    taken: &ForcedDeallocation,
+    amount: impl Fn(Atoms) -> String,
+) -> String {
     let ForcedDeallocation { source, assets, penalty } = taken;
     let from = match source.payer {
         VenueId::Market(id) => format!("the market {id:#x}"),

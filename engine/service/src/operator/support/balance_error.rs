@@ -19,10 +19,17 @@ pub(crate) fn reason(why: UnknownReason, network: &Network, config: &Config) -> 
             format!("No endpoint is set for {title}: {set}.")
         }
         UnknownReason::NoAnswer => {
-            format!("No endpoint of {title} gave a valid answer{}.", asked_endpoints(network, config))
+            format!(
+                "No endpoint of {title} gave a valid answer{}.",
+                asked_endpoints(network, config)
+            )
         }
-        UnknownReason::TooSlow => format!("{title} did not answer in time{}.", asked_endpoints(network, config)),
-        UnknownReason::NotAToken => format!("The token's contract on {title} gave no valid balance."),
+        UnknownReason::TooSlow => {
+            format!("{title} did not answer in time{}.", asked_endpoints(network, config))
+        }
+        UnknownReason::NotAToken => {
+            format!("The token's contract on {title} gave no valid balance.")
+        }
     }
 }
 

@@ -103,7 +103,9 @@ impl Attempt<'_> {
         *self.forgiven_count = match &tried {
             Ok(_right) => self.engine.core.view().state.passwords_refused,
             // An unlock during the try may have reset the journal's count.
-            Err(_wrong) => (*self.forgiven_count).min(self.engine.core.view().state.passwords_refused),
+            Err(_wrong) => {
+                (*self.forgiven_count).min(self.engine.core.view().state.passwords_refused)
+            }
         };
         record_refused(self.engine, tried).await
     }

@@ -50,9 +50,9 @@ pub(crate) async fn open_with(
         Err(fault) => Err(fault),
     };
     let opened = match opened {
-        Ok((warnings, noted)) => {
-            act(engine, Action::RecordUnlock { noted_entry: noted, attended }).await.map(|_recorded| warnings)
-        }
+        Ok((warnings, noted)) => act(engine, Action::RecordUnlock { noted_entry: noted, attended })
+            .await
+            .map(|_recorded| warnings),
         Err(fault) => Err(fault),
     };
     match opened {

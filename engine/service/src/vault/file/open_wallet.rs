@@ -57,7 +57,14 @@ impl OpenWallet {
         contents: Contents,
         text: &WalletText,
     ) -> Self {
-        Self { copies, bounds, keys, contents, generation: text.generation, saved_bytes: text.render() }
+        Self {
+            copies,
+            bounds,
+            keys,
+            contents,
+            generation: text.generation,
+            saved_bytes: text.render(),
+        }
     }
 
     /// Returns the name that the wallet was created with.

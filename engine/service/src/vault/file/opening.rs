@@ -132,7 +132,11 @@ impl OpenAttempt {
 
 /// Chooses the error to report if neither copy opens. `was_tried` means that the current save could be parsed, so
 /// that the password was tried on its lock.
-fn error_to_report(failure: WalletFileError, was_tried: bool, second: WalletFileError) -> WalletFileError {
+fn error_to_report(
+    failure: WalletFileError,
+    was_tried: bool,
+    second: WalletFileError,
+) -> WalletFileError {
     let nothing_there = matches!(second, WalletFileError::NotFound { .. });
     let locked = matches!(second, WalletFileError::WrongPassword { .. });
     match failure {

@@ -163,7 +163,8 @@ impl WalletCopies {
         getrandom::fill(&mut random).map_err(|system| {
             WalletFileError::io(&self.folder, "choose a file name in")(system.into())
         })?;
-        let file = format!(".{}{CURRENT_SUFFIX}.{}{TEMPORARY_SUFFIX}", self.name, hex::encode(random));
+        let file =
+            format!(".{}{CURRENT_SUFFIX}.{}{TEMPORARY_SUFFIX}", self.name, hex::encode(random));
         let path = self.folder.join(file);
         self.hit_failpoint(points.creating, &path)?;
         let mut opened = disk::create_file(&path).map_err(WalletFileError::io(&path, "create"))?;

@@ -65,7 +65,8 @@ pub(super) async fn creations(
         let range = BlockRange { from, ..range };
         let filter = searches::creation_filter(factory, network.stablecoin.address, range);
         for found in logs(chain, filter).await? {
-            let vault = searches::decode_creation(factory.kind, &found).ok_or(ScanFault::Invalid)?;
+            let vault =
+                searches::decode_creation(factory.kind, &found).ok_or(ScanFault::Invalid)?;
             created.push((vault, factory.kind));
         }
     }
@@ -92,7 +93,9 @@ pub(super) async fn deposits(
             continue;
         }
         let range = BlockRange { from, ..range };
-        for found in logs(chain, searches::supply_filter(contracts.singleton, owners, range)).await? {
+        for found in
+            logs(chain, searches::supply_filter(contracts.singleton, owners, range)).await?
+        {
             deposits.push(searches::decode_supply(&found).ok_or(ScanFault::Invalid)?);
         }
     }

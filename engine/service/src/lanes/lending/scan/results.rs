@@ -85,8 +85,9 @@ impl Scan {
     pub(crate) fn vaults_with_positions(&self, chain: ChainId) -> Vec<Address> {
         self.read(chain, |network| {
             let owners = || network.findings.owners.values();
-            let venues =
-                owners().flat_map(|one| &one.own_deposit_venues).chain(owners().flat_map(|one| &one.others_deposit_venues));
+            let venues = owners()
+                .flat_map(|one| &one.own_deposit_venues)
+                .chain(owners().flat_map(|one| &one.others_deposit_venues));
             let vaults = venues.filter_map(|venue| match venue {
                 VenueId::Vault(vault) => Some(*vault),
                 VenueId::Market(_) => None,

@@ -12,7 +12,11 @@ use bursar_morpho::events::{CREATE_METAMORPHO, CREATE_VAULT_V2, MARKET_SUPPLY, V
 use super::findings::{BlockRange, Deposit, Depositor};
 
 /// Returns the query for vaults that a factory created for an asset.
-pub(super) fn creation_filter(factory: &VaultFactory, asset: Address, range: BlockRange) -> LogFilter {
+pub(super) fn creation_filter(
+    factory: &VaultFactory,
+    asset: Address,
+    range: BlockRange,
+) -> LogFilter {
     let asset = address_topics(&[asset]);
     let (event, indexed) = match factory.kind {
         VaultKind::V2 => (CREATE_VAULT_V2, vec![Vec::new(), asset]),
@@ -32,7 +36,11 @@ pub(super) fn decode_creation(kind: VaultKind, found: &FoundLog) -> Option<Addre
 
 /// Returns the query for deposits to vaults. There must be at least one vault: a query without contracts would match
 /// every contract that emits such an event.
-pub(super) fn deposit_filter(vaults: &[Address], owners: &[Address], range: BlockRange) -> LogFilter {
+pub(super) fn deposit_filter(
+    vaults: &[Address],
+    owners: &[Address],
+    range: BlockRange,
+) -> LogFilter {
     filter(range, vaults.to_vec(), VAULT_DEPOSIT, vec![Vec::new(), address_topics(owners)])
 }
 
@@ -44,7 +52,11 @@ pub(super) fn decode_deposit(found: &FoundLog) -> Option<Deposit> {
 }
 
 /// Returns the query for supplies to markets of the singleton.
-pub(super) fn supply_filter(singleton: Address, owners: &[Address], range: BlockRange) -> LogFilter {
+pub(super) fn supply_filter(
+    singleton: Address,
+    owners: &[Address],
+    range: BlockRange,
+) -> LogFilter {
     let indexed = vec![Vec::new(), Vec::new(), address_topics(owners)];
     filter(range, vec![singleton], MARKET_SUPPLY, indexed)
 }

@@ -62,7 +62,9 @@ async fn official_vaults_and_own_positions_are_found() {
     assert!(progress.is_complete && progress.fault.is_none(), "{progress:?}");
     assert_eq!((progress.next_block, progress.safe_block), (SAFE_BLOCK + 1, Some(SAFE_BLOCK)));
     let asked = stage.node.queries_made();
-    assert!(asked.iter().all(|filter| filter.to_block <= SAFE_BLOCK && !filter.addresses.is_empty()));
+    assert!(
+        asked.iter().all(|filter| filter.to_block <= SAFE_BLOCK && !filter.addresses.is_empty())
+    );
     assert!(asked.iter().all(|filter| filter.to_block - filter.from_block < SCAN_QUERY_BLOCKS_MAX));
     assert!(asked.iter().all(|filter| filter.from_block >= lending().first_block));
     assert!(
@@ -239,7 +241,14 @@ async fn a_lower_safe_block_moves_no_cursor() {
     // An address that is added now is searched up to the lower safe block only.
     stage.set_owners(&[owner(1), owner(2)]);
     stage.run_until_idle().await;
-    assert!(stage.node.queries_made().iter().skip(asked).all(|filter| filter.to_block < SAFE_BLOCK - 999));
+    assert!(
+        stage
+            .node
+            .queries_made()
+            .iter()
+            .skip(asked)
+            .all(|filter| filter.to_block < SAFE_BLOCK - 999)
+    );
     stage.node.set_safe(Ok(SAFE_BLOCK + 10));
     stage.pass_s(60).await;
     assert_eq!(stage.progress().next_block, SAFE_BLOCK + 11);

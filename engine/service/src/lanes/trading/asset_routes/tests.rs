@@ -172,7 +172,10 @@ async fn the_highest_cost_and_the_lowest_sale_of_all_tiers_count() {
     let found = quote_of(LOW_TOKEN, &[500, 3_000], &Market::default()).await.unwrap();
     assert_eq!((found.cost, found.usd.0), (atoms(103_000), 103_000));
     assert!(matches!(found.route, Venue::V3 { fee: 3_000, .. }), "{:?}", found.route);
-    assert_eq!((found.sale_proceeds, found.tenfold_cost), (Some(atoms(96_000)), Some(atoms(1_003_000))));
+    assert_eq!(
+        (found.sale_proceeds, found.tenfold_cost),
+        (Some(atoms(96_000)), Some(atoms(1_003_000)))
+    );
     assert_eq!((found.average_deviation, found.at), (None, Utc::from_seconds(7)));
     let found = quote_of(LOW_TOKEN, &[500], &Market::default()).await.unwrap();
     assert_eq!((found.cost, found.sale_proceeds), (atoms(100_500), Some(atoms(98_500))));
@@ -227,7 +230,8 @@ async fn the_average_is_compared_in_the_direction_of_the_price() {
         (LOW_TOKEN, 1_296, 1_000, 301),
         (LOW_TOKEN, 5, 5, 0),
     ] {
-        let market = Market { tick: slot0_reply(now), average: average_reply(mean), ..Market::default() };
+        let market =
+            Market { tick: slot0_reply(now), average: average_reply(mean), ..Market::default() };
         let found = quote_of(token, &[500], &market).await.unwrap();
         assert_eq!(found.average_deviation, Some(Bps(off)), "{token} {now} {mean}");
     }
