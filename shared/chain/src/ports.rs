@@ -1,6 +1,9 @@
 //! The ports to the outside world: [`Clock`], [`Chain`], [`Explorer`] and [`Prices`]. Only traits and plain values;
 //! nothing here reads a clock or opens a connection.
 
+mod mined;
+mod simulation;
+
 use std::fmt::Debug;
 use std::pin::Pin;
 
@@ -11,6 +14,11 @@ use bursar_core::time::{LocalDay, Moment, Utc};
 pub use bursar_outbound::EndpointLabel;
 use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
+
+pub use mined::{FoundLog, Log, LogFilter, PaidFee, Receipt, SentNonce, Transaction, TxStatus};
+pub use simulation::{
+    NextBlock, ReadCall, SimulatedBlock, SimulatedCall, SimulationRequest, Transfer,
+};
 
 /// A boxed future, which makes the ports usable as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -298,200 +306,6 @@ pub enum Question {
     Code(Address),
     /// The result of a call with at most `gas` gas.
     Call { from: Address, to: Address, data: Bytes, gas: u64 },
-}
-
-/// Calls of one account, to simulate in one block after the newest.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SimulationRequest {
-    /// The account.
-    pub from: Address,
-    /// The calls, in sequence; a gas limit of zero leaves the limit to the node.
-    pub calls: Vec<Call>,
-    /// Read-only calls in the same block, after `calls`.
-    pub reads: Vec<ReadCall>,
-    /// The block to simulate; with `None`, the gas price is zero and the node may choose the newest block itself.
-    pub block: Option<NextBlock>,
-}
-
-impl SimulationRequest {
-    /// Creates a request without reads, in a block of the node's choice.
-    pub fn of(from: Address, calls: Vec<Call>) -> Self {
-        Self { from, calls, reads: Vec::new(), block: None }
-    }
-}
-
-/// A call that only reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadCall {
-    pub to: Address,
-    pub data: Bytes,
-}
-
-/// The block of a simulation, and the price of gas in it.
-///
-/// A contract that reads the block or the gas price then behaves as it will in the real transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NextBlock {
-    pub number: u64,
-    /// Unix time in seconds.
-    pub timestamp: u64,
-    /// In wei; `None` on networks without a base fee, where some nodes simulate with a base fee of zero.
-    pub base_fee: Option<u128>,
-    /// The price that the calls pay for a unit of gas, in wei.
-    pub gas_price: u128,
-}
-
-/// The outcome of a [`SimulationRequest`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SimulatedBlock {
-    /// One outcome for each call, in the order of the calls.
-    pub calls: Vec<SimulatedCall>,
-    /// One outcome for each read, in the order of the reads.
-    pub reads: Vec<SimulatedCall>,
-}
-
-/// The simulated outcome of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SimulatedCall {
-    pub ok: bool,
-    /// The return data, or the reason of the revert.
-    pub data: Bytes,
-    /// `None` if the method of simulation does not report it.
-    pub gas_used: Option<u64>,
-    /// The events; empty if the method of simulation does not report them.
-    pub logs: Vec<Log>,
-    /// The transfers of the native coin; empty if the method of simulation does not report them.
-    pub native_transfers: Vec<Transfer>,
-}
-
-impl SimulatedCall {
-    /// Creates the outcome of a method that reports neither gas nor events.
-    pub fn without_details(ok: bool, data: Bytes) -> Self {
-        Self { ok, data, gas_used: None, logs: Vec::new(), native_transfers: Vec::new() }
-    }
-}
-
-/// A transfer of a token or of the native coin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transfer {
-    pub from: Address,
-    pub to: Address,
-    /// In the smallest unit.
-    pub value: U256,
-}
-
-/// The outcome of a mined transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
-    pub tx_hash: B256,
-    pub block_number: u64,
-    pub block_hash: B256,
-    pub status: TxStatus,
-    /// The events, in the order in which they were emitted.
-    pub logs: Vec<Log>,
-    /// The fee that the sender paid; `None` if the node reports no valid amounts.
-    pub paid_fee: Option<PaidFee>,
-}
-
-impl Receipt {
-    /// Returns the total that the sender paid for the transaction, in wei, or `None` if it is unknown.
-    pub fn fee(&self) -> Option<U256> {
-        self.paid_fee.as_ref().and_then(PaidFee::total)
-    }
-}
-
-/// The fee that the sender of a mined transaction paid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PaidFee {
-    /// In units of gas.
-    pub gas_used: u64,
-    /// The price of a unit of gas, in wei.
-    pub gas_price: U256,
-    /// The fee for the data of the transaction, in wei, if the network charges it on top of the gas (OP stack).
-    pub data_fee: U256,
-}
-
-impl PaidFee {
-    /// Returns the total fee in wei; `None` on overflow.
-    pub fn total(&self) -> Option<U256> {
-        U256::from(self.gas_used).checked_mul(self.gas_price)?.checked_add(self.data_fee)
-    }
-}
-
-/// A transaction's sender, target and input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transaction {
-    pub hash: B256,
-    /// The sender.
-    pub from: Address,
-    /// The called address; `None` if the transaction creates a contract.
-    pub to: Option<Address>,
-    pub input: Bytes,
-}
-
-/// A mined transaction, with its sender and nonce.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SentNonce {
-    pub hash: B256,
-    pub from: Address,
-    pub nonce: u64,
-}
-
-/// Whether a mined transaction succeeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TxStatus {
-    Succeeded,
-    /// Mined and paid for, without any other effect.
-    Reverted,
-}
-
-/// One event of a contract.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Log {
-    pub address: Address,
-    /// At most four.
-    pub topics: Vec<B256>,
-    pub data: Bytes,
-}
-
-/// A filter for events.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogFilter {
-    /// The first and last block of the range, both included.
-    pub from_block: u64,
-    pub to_block: u64,
-    /// The contracts that emitted the event; an empty list matches any contract.
-    pub addresses: Vec<Address>,
-    /// The first topic, which is the hash of the event's signature; an empty list matches any event.
-    pub events: Vec<B256>,
-    /// The allowed values of the event's first indexed arguments, in order; an empty or missing list allows any value.
-    pub indexed: Vec<Vec<B256>>,
-}
-
-impl LogFilter {
-    /// Returns whether an event matches the filter.
-    pub fn matches(&self, found: &FoundLog) -> bool {
-        let mut topics = found.log.topics.iter();
-        let first = topics.next();
-        (self.from_block..=self.to_block).contains(&found.block_number)
-            && (self.addresses.is_empty() || self.addresses.contains(&found.log.address))
-            && (self.events.is_empty() || first.is_some_and(|topic| self.events.contains(topic)))
-            && self.indexed.iter().all(|wanted| {
-                let found = topics.next();
-                wanted.is_empty() || found.is_some_and(|found| wanted.contains(found))
-            })
-    }
-}
-
-/// An event and its position on the chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundLog {
-    pub log: Log,
-    pub tx_hash: B256,
-    pub block_number: u64,
-    pub block_hash: B256,
-    /// The event's index among all events of its block.
-    pub index: u64,
 }
 
 /// Why the chain gave no usable answer.
