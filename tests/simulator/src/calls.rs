@@ -33,7 +33,7 @@ impl World {
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             tape.write(Observation::Answered { ticket, answer: read(status, &body) });
         });
-        if self.flow.together { Ok(()) } else { self.settle() }
+        if self.concurrency.keeps_in_flight { Ok(()) } else { self.settle() }
     }
 
     fn now_s(&self) -> i64 {
@@ -74,11 +74,11 @@ impl World {
     ) -> Result<(), WorldFailure> {
         let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
         let sent = self.build_call(agent, planned);
-        self.flow.together = true;
+        self.concurrency.keeps_in_flight = true;
         for _copy in 0..count {
             self.send(sent.clone())?;
         }
-        self.flow.together = false;
+        self.concurrency.keeps_in_flight = false;
         self.settle()
     }
 
@@ -88,12 +88,12 @@ impl World {
         count: u8,
     ) -> Result<(), WorldFailure> {
         let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
-        self.flow.together = true;
+        self.concurrency.keeps_in_flight = true;
         for _one in 0..count {
             let sent = self.build_call(agent, planned);
             self.send(sent)?;
         }
-        self.flow.together = false;
+        self.concurrency.keeps_in_flight = false;
         self.settle()
     }
 
@@ -306,7 +306,7 @@ fn sign_call(
     key: Option<u8>,
 ) -> SentCall {
     let content = challenge.content();
-    let mut body = if challenge.as_data {
+    let mut body = if challenge.is_sent_as_data {
         client.ask_v1(at, &challenge.json, url.as_deref())
     } else {
         client.ask(at, &content, url.as_deref())

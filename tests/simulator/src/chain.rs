@@ -298,7 +298,7 @@ impl Market {
         for owner in owners {
             tape.write(Observation::Allowances(chain_notes::allowances(&self.ledger, owner)));
             if !self.ledger.state.lending.is_empty() {
-                tape.show(evm::loan_notes::deployed(&self.ledger, owner));
+                tape.write_audited(evm::loan_notes::deployed(&self.ledger, owner));
             }
         }
         self.report_final(tape);
@@ -395,7 +395,7 @@ impl Market {
         let notes = chain_notes::reads(&self.ledger, to, data, &answer);
         notes.into_iter().for_each(|note| tape.write(note));
         let notes = evm::loan_notes::loan_reads(&self.ledger, number, (to, data), &answer);
-        notes.into_iter().for_each(|note| tape.show(note));
+        notes.into_iter().for_each(|note| tape.write_audited(note));
         Ok(answer)
     }
 
@@ -433,7 +433,7 @@ impl Chain for WorldChain {
             let is_down = market.mode == NodeMode::Down;
             is_down.then(|| evm::loan_notes::failed_reads(&market.ledger, to, &data))
         });
-        down.flatten().into_iter().flatten().for_each(|note| self.tape.show(note));
+        down.flatten().into_iter().flatten().for_each(|note| self.tape.write_audited(note));
         self.market(|market| market.answer(to, &data, block, &self.tape))
     }
 

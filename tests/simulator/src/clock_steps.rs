@@ -16,7 +16,7 @@ impl World {
     /// Shows the current clocks to the chains and the auditor.
     pub(crate) fn show_clocks(&mut self) -> Result<(), WorldFailure> {
         let moment = self.clock.now();
-        let block = self.block_off_ms.map(|off| self.true_time.plus_ms(off));
+        let block = self.block_offset_ms.map(|off| self.true_time.plus_ms(off));
         let block = if self.swarm.has_markets() { self.chain_time(block) } else { block };
         for chain in &self.chains {
             chain.set_block(block);
@@ -35,7 +35,7 @@ impl World {
     fn chain_time(&mut self, wanted: Option<Utc>) -> Option<Utc> {
         let passed = self.true_time.since_ms(self.shown_time);
         self.shown_time = self.true_time;
-        self.prices.pass(passed.max(0).unsigned_abs());
+        self.prices.pass_time(passed.max(0).unsigned_abs());
         let least = self.newest_block.plus_ms(passed.max(0));
         let block = wanted.map(|wanted| wanted.max(least));
         self.newest_block = block.unwrap_or(self.newest_block);
@@ -108,7 +108,7 @@ impl World {
                 self.pass_clock_check()
             }
             Step::Block { ms } => {
-                self.block_off_ms = ms;
+                self.block_offset_ms = ms;
                 self.show_clocks()
             }
             _other => Ok(()),

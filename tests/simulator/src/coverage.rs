@@ -34,7 +34,7 @@ impl Coverage {
         for (code, times) in &outcome.codes {
             *self.codes.entry(code.clone()).or_default() += times;
         }
-        for (rule, times) in &outcome.judged {
+        for (rule, times) in &outcome.rule_counts {
             *self.rule_counts.entry(rule).or_default() += times;
         }
         for (point, times) in &outcome.deaths {

@@ -88,7 +88,7 @@ impl WorldDevice {
             let agrees = decision == Decision::Press;
             let signature = agrees.then(|| signature(&signed.answer));
             let signer = format!("{:#x}", signed.signer);
-            self.tape.show(Observation::Device(DeviceObservation::Pressed {
+            self.tape.write_audited(Observation::Device(DeviceObservation::Pressed {
                 signer,
                 digest,
                 signature,
@@ -163,7 +163,7 @@ impl WorldDevice {
         };
         let answer = [&data[..], &status.to_be_bytes()].concat();
         let Some(address) = derived_address(command, &data) else { return Some(answer) };
-        self.tape.show(Observation::Device(DeviceObservation::Derived { address }));
+        self.tape.write_audited(Observation::Device(DeviceObservation::Derived { address }));
         Some(self.address_answer.lock().unwrap().get_or_insert(answer).clone())
     }
 
@@ -196,12 +196,12 @@ impl WorldDevice {
                     Progress::Answered(data, status) => {
                         if let Some(address) = derived_address(&sent.command, &data) {
                             self.tape
-                                .show(Observation::Device(DeviceObservation::Derived { address }));
+                                .write_audited(Observation::Device(DeviceObservation::Derived { address }));
                         }
                         let answer = [&data[..], &status.to_be_bytes()].concat();
                         let is_read = sent.answer.send(answer).is_ok();
                         if let Some(digest) = sent.digest.filter(|_digest| is_read) {
-                            self.tape.show(Observation::Device(DeviceObservation::AnswerRead {
+                            self.tape.write_audited(Observation::Device(DeviceObservation::AnswerRead {
                                 digest,
                             }));
                         }
@@ -226,7 +226,7 @@ impl WorldDevice {
         let digest = hex_of(&signed.digest);
         sent.digest = Some(digest.clone());
         let signer = format!("{:#x}", signed.signer);
-        self.tape.show(Observation::Device(DeviceObservation::Prompted { signer, digest }));
+        self.tape.write_audited(Observation::Device(DeviceObservation::Prompted { signer, digest }));
     }
 }
 

@@ -28,7 +28,7 @@ const NAMES: [&str; 2] = ["gil", "hal"];
 const LIMITS: Limits =
     Limits { daily: 6_000_000, per_request: 5_000_000, auto_below: 2_000_000, ..PLAIN };
 /// The fault points that a device payment passes.
-const POINTS: [&str; 8] = [
+const DEVICE_FAULT_POINTS: [&str; 8] = [
     "device.ready",
     "device.prompted",
     "device.answered",
@@ -158,7 +158,7 @@ fn draw_device_step(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
         34 => DeviceStep::CutBefore { command: 1 + dice.roll(40) },
         35 => DeviceStep::CutAfter { command: 1 + dice.roll(40) },
         36 | 37 if swarm.crashes => {
-            DeviceStep::CrashAt { point: dice.index(POINTS.len()), after: dice.roll(2) as u32 }
+            DeviceStep::CrashAt { point: dice.index(DEVICE_FAULT_POINTS.len()), after: dice.roll(2) as u32 }
         }
         _ => DeviceStep::Pass {
             ms: dice.one_of(&[250, SECOND, 2 * SECOND, 16 * SECOND, 40 * SECOND]),
@@ -340,14 +340,14 @@ impl World {
             DeviceStep::SwapAt { command } => device.swap_at(command),
             DeviceStep::CutBefore { command } => device.pull_cable_at(Some(command), None),
             DeviceStep::CutAfter { command } => device.pull_cable_at(None, Some(command)),
-            DeviceStep::CrashAt { point, after } => self.faults.arm(POINTS[point], after),
+            DeviceStep::CrashAt { point, after } => self.faults.arm(DEVICE_FAULT_POINTS[point], after),
             DeviceStep::Pass { ms } => return self.pass(ms),
         }
         self.settle()
     }
 
     fn show_device(&self, seen: DeviceObservation) {
-        self.tape.show(Observation::Device(seen));
+        self.tape.write_audited(Observation::Device(seen));
     }
 
     fn pick_device_id(&self, pick: Pick) -> Option<String> {
@@ -403,7 +403,7 @@ impl World {
         self.process().spawn(async move {
             let (status, bytes) = ask(http, method, &path, body).await;
             let answer = read(status, &serde_json::from_slice(&bytes).unwrap_or(Value::Null));
-            tape.show(Observation::Device(DeviceObservation::Answered {
+            tape.write_audited(Observation::Device(DeviceObservation::Answered {
                 agent,
                 call,
                 answer,
@@ -451,7 +451,7 @@ impl World {
             let Ok(outcome) = operator.run_order(parsed).await else { return };
             if let Some(request) = denied.filter(|_id| outcome.reply.result.is_ok()) {
                 let decided = DeviceObservation::Decided { request, approved: false };
-                tape.show(Observation::Device(decided));
+                tape.write_audited(Observation::Device(decided));
             }
         });
         self.settle()

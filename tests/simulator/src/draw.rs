@@ -4,7 +4,7 @@ use bursar_tests::dice::Dice;
 
 use crate::draw_trades;
 use crate::plan::{
-    CardChoice, JournalBounds, Oddity, PAYMENT_POINTS, POINTS, Pick, Plan, PlannedPayment,
+    CardChoice, JournalBounds, Oddity, FAULT_POINTS, PAYMENT_POINT_COUNT, Pick, Plan, PlannedPayment,
     PlannedTrade, RepeatVariant, Size, Step, Swarm, ZONES,
 };
 use crate::wire::{POLICIES, URLS};
@@ -409,7 +409,7 @@ impl Draw<'_> {
         match self.dice.roll(16) {
             0 | 1 if swarm.crashes => Step::Crash,
             2..=4 if swarm.crashes => Step::CrashAt {
-                point: self.dice.index(if swarm.trades { POINTS.len() } else { PAYMENT_POINTS }),
+                point: self.dice.index(if swarm.trades { FAULT_POINTS.len() } else { PAYMENT_POINT_COUNT }),
                 after: self.dice.roll(5) as u32,
             },
             5 if swarm.restarts => Step::Restart,

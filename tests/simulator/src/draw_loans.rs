@@ -5,7 +5,7 @@ use bursar_tests::dice::Dice;
 use crate::evm::{VenueChange, venues};
 use crate::lending_policy;
 use crate::plan::{
-    CardChoice, LoanAmount, NodeMode, POINTS, Pick, Plan, PlannedLoan, RepeatVariant, Step, Swarm,
+    CardChoice, LoanAmount, NodeMode, FAULT_POINTS, Pick, Plan, PlannedLoan, RepeatVariant, Step, Swarm,
 };
 
 const SECOND: u64 = 1000;
@@ -221,7 +221,7 @@ impl Draw<'_> {
             90 if self.swarm.together => Step::Together,
             91 | 92 => self.trouble(),
             93 | 94 if self.swarm.crashes => Step::CrashAt {
-                point: self.dice.index(POINTS.len()),
+                point: self.dice.index(FAULT_POINTS.len()),
                 after: self.dice.roll(5) as u32,
             },
             95 => Step::EditLending {

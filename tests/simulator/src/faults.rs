@@ -233,7 +233,7 @@ impl WorldFaults {
         let mut inner = self.inner.lock().unwrap();
         inner.before = None;
         for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
-            self.tape.show(Observation::Device(seen));
+            self.tape.write_audited(Observation::Device(seen));
         }
     }
 
@@ -244,7 +244,7 @@ impl WorldFaults {
         // Entries that the last process did not write are lost. Entries read from the journal are on disk.
         for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
             if !starts {
-                self.tape.show(Observation::Device(seen));
+                self.tape.write_audited(Observation::Device(seen));
             }
         }
     }

@@ -28,7 +28,7 @@ impl Image {
             let bounds =
                 JournalBounds { snapshot_every: 1_000, signed_days: 30, carry_bytes: 12_000 };
             let plan = Plan { seed: 0, swarm, bounds, watchful: false, steps: Vec::new() };
-            World::bare(&plan, None).build_image().expect("a prepared wallet")
+            World::with_empty_folder(&plan, None).build_image().expect("a prepared wallet")
         })
     }
 

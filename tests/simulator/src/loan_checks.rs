@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 
 use crate::evm::VenueName;
 use crate::loan_book::{LoanAnswer, LoanMove, LoanObservation, LoanOrder};
-use crate::tape::Seen;
+use crate::tape::TapeEntry;
 use crate::world::{World, WorldFailure};
 
 pub(crate) fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
@@ -23,7 +23,7 @@ const GAS_RESERVE_WEI: u128 = 5_000_000_000_000_000;
 impl World {
     pub(crate) fn note_loan(&mut self, seen: LoanObservation) -> Result<(), WorldFailure> {
         if !matches!(seen, LoanObservation::Prices { .. }) {
-            self.tail.push((self.at, Seen::Loan(seen.clone())));
+            self.tail.push((self.step_number, TapeEntry::Loan(seen.clone())));
         }
         match seen {
             LoanObservation::Asked { ticket, wish, .. } => {

@@ -34,7 +34,7 @@ impl World {
         if !order.is_main {
             return check_allowance(order, sent);
         }
-        if is_now && order.is_first && !self.flow.together {
+        if is_now && order.is_first && !self.concurrency.keeps_in_flight {
             self.check_works(order, sent)?;
         }
         if !order.is_main || !order.is_first || !order.supplies {

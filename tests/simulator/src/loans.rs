@@ -59,19 +59,19 @@ impl World {
             Step::Loan(planned) => self.loan(&planned),
             Step::LoanCopies { planned, count } => {
                 let Some(sent) = self.build_loan(&planned) else { return Ok(()) };
-                self.flow.together = true;
+                self.concurrency.keeps_in_flight = true;
                 for _copy in 0..count {
                     self.send_loan(sent.clone())?;
                 }
-                self.flow.together = false;
+                self.concurrency.keeps_in_flight = false;
                 self.settle()
             }
             Step::LoanCrowd { planned, count } => {
-                self.flow.together = true;
+                self.concurrency.keeps_in_flight = true;
                 for one in 0..count {
                     self.loan(&resized(planned, one))?;
                 }
-                self.flow.together = false;
+                self.concurrency.keeps_in_flight = false;
                 self.settle()
             }
             Step::RepeatLoan { pick, variant } => self.repeat_loan(pick, variant),
@@ -166,7 +166,7 @@ impl World {
         body: Vec<u8>,
     ) -> Result<(), WorldFailure> {
         let is_request = matches!(call, Call::Loan(_));
-        self.tape.show(Observation::Called { ticket, call });
+        self.tape.write_audited(Observation::Called { ticket, call });
         let (http, tape, path) = (self.process().http.clone(), self.tape.clone(), path.to_owned());
         self.process().spawn(async move {
             let method = if is_request { "POST" } else { "GET" };
@@ -174,11 +174,11 @@ impl World {
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             let seen = wire::loan_answer(status, &body);
             let answer = wire::position_answer(&seen, &body);
-            tape.show(Observation::Answered { ticket, answer });
+            tape.write_audited(Observation::Answered { ticket, answer });
             let ticket = if is_request { ticket } else { 0 };
             tape.write_loan(LoanObservation::Answered { ticket, answer: seen });
         });
-        if self.flow.together { Ok(()) } else { self.settle() }
+        if self.concurrency.keeps_in_flight { Ok(()) } else { self.settle() }
     }
 
     pub(crate) fn poll_loan(&mut self, id: &str) -> Result<(), WorldFailure> {
@@ -202,7 +202,7 @@ impl World {
                 tape.write_loan(LoanObservation::Listed { agent: client.id, chain, own });
             }
         });
-        if self.flow.together { Ok(()) } else { self.settle() }
+        if self.concurrency.keeps_in_flight { Ok(()) } else { self.settle() }
     }
 
     fn repeat_loan(&mut self, pick: Pick, variant: RepeatVariant) -> Result<(), WorldFailure> {

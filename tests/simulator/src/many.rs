@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::run::{Failure, run};
 
 /// The number of failures after which the runs stop.
-const MAX_FAILURES: usize = 50;
+const FAILURES_MAX: usize = 50;
 
 /// Draws the plan of each seed with `plan_of` and runs its world. Returns the joint coverage and the failed seeds.
 pub fn run_all(
@@ -25,7 +25,7 @@ pub fn run_all(
         for _worker in 0..workers {
             scope.spawn(|| {
                 let mut coverage = Coverage::default();
-                while failed.lock().expect("no panic").len() < MAX_FAILURES
+                while failed.lock().expect("no panic").len() < FAILURES_MAX
                     && let Some(seed) = seeds.get(next.fetch_add(1, Ordering::SeqCst))
                 {
                     let plan = plan_of(*seed);

@@ -10,14 +10,14 @@ use crate::world::{World, WorldFailure};
 const BLOCK_MS: u64 = 2_000;
 
 /// The range of the native coin's price, in millionths of a dollar.
-const PRICES: std::ops::RangeInclusive<u64> = 300_000_000..=20_000_000_000;
+const PRICE_RANGE: std::ops::RangeInclusive<u64> = 300_000_000..=20_000_000_000;
 
 impl World {
     pub(crate) fn market_step(&mut self, step: Step) -> Result<(), WorldFailure> {
         match step {
             Step::Mine { blocks } => return self.mine(blocks),
             Step::MovePool { chain, pool, permille } => {
-                self.on_chain(chain, |chain| {
+                self.change_chain(chain, |chain| {
                     chain.with_ledger(|ledger| {
                         let count = ledger.state.pool_count().max(1);
                         ledger.state.move_pool(pool % count, permille);
@@ -34,14 +34,14 @@ impl World {
             }
             Step::Nodes { chain, mode } => {
                 self.loans.nodes_lied |= matches!(mode, NodeMode::Lags(_));
-                self.on_chain(chain, |chain| chain.set_mode(mode));
+                self.change_chain(chain, |chain| chain.set_mode(mode));
             }
-            Step::Reorg { chain, lose } => self.on_chain(chain, |chain| chain.reorganize(lose)),
-            Step::DropTx { chain } => self.on_chain(chain, |chain| {
+            Step::Reorg { chain, lose } => self.change_chain(chain, |chain| chain.reorganize(lose)),
+            Step::DropTx { chain } => self.change_chain(chain, |chain| {
                 chain.with_ledger(|ledger| ledger.mempool.clear());
             }),
-            Step::ReplaceNonce { chain } => self.on_chain(chain, |chain| chain.take_next_nonce()),
-            Step::BaseFee { chain, permille } => self.on_chain(chain, |chain| {
+            Step::ReplaceNonce { chain } => self.change_chain(chain, |chain| chain.take_next_nonce()),
+            Step::BaseFee { chain, permille } => self.change_chain(chain, |chain| {
                 chain.with_ledger(|ledger| ledger.base_fee = u128::from(permille) * 1_000_000);
             }),
             Step::Rebase => {
@@ -57,7 +57,7 @@ impl World {
         self.settle()
     }
 
-    fn on_chain(&self, chain: usize, work: impl FnOnce(&crate::chain::WorldChain)) {
+    fn change_chain(&self, chain: usize, work: impl FnOnce(&crate::chain::WorldChain)) {
         if let Some(chain) = self.chains.get(chain) {
             work(chain);
         }
@@ -72,8 +72,8 @@ impl World {
     }
 
     /// Moves the price of a named pool so that a trade in this direction pays less or more.
-    pub(crate) fn move_named(&mut self, chain: usize, pool: usize, flip: bool, permille: u64) {
-        self.on_chain(chain, |chain| {
+    pub(crate) fn move_listed_pool(&mut self, chain: usize, pool: usize, flip: bool, permille: u64) {
+        self.change_chain(chain, |chain| {
             let contracts = Contracts::of(ChainId(chain.id()));
             chain.with_ledger(|ledger| {
                 ledger.state.move_named(&contracts, pool, flip, permille);
@@ -84,7 +84,7 @@ impl World {
 
     fn move_price(&mut self, permille: u64) {
         let before = self.prices.micros();
-        let micros = (before / 1_000 * permille).clamp(*PRICES.start(), *PRICES.end());
+        let micros = (before / 1_000 * permille).clamp(*PRICE_RANGE.start(), *PRICE_RANGE.end());
         self.prices.set(micros, self.price_faults & 1 != 0);
         let moved = micros * 1_000 / before.max(1);
         for chain in &self.chains {
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Ends all trouble with chains and markets.
-    pub(crate) fn calm_markets(&mut self) {
+    pub(crate) fn end_market_trouble(&mut self) {
         self.price_faults = 0;
         let micros = self.prices.micros();
         self.prices.set(micros, false);

@@ -86,7 +86,7 @@ impl World {
                 end: order_end(&order, &outcome, &unlisted),
             });
         });
-        if self.flow.together {
+        if self.concurrency.keeps_in_flight {
             return Ok(());
         }
         self.settle()
@@ -102,11 +102,11 @@ impl World {
 
     /// Opens the wallet as a start with a stored password does.
     fn open_unattended(&mut self) -> Result<(), WorldFailure> {
-        if self.password.is_some() {
+        if self.password_order.is_some() {
             return Ok(());
         }
         let ticket = self.ticket();
-        self.password = Some(ticket);
+        self.password_order = Some(ticket);
         self.tape.write(Observation::Ordered { ticket, order: Order::OpenUnattended });
         self.process().unlock(ticket);
         self.settle()
@@ -119,10 +119,10 @@ impl World {
         line: &str,
         right: bool,
     ) -> Result<(), WorldFailure> {
-        if self.password.is_some() {
+        if self.password_order.is_some() {
             return Ok(());
         }
-        self.password = Some(self.ticket + 1);
+        self.password_order = Some(self.ticket + 1);
         self.order(order, line.to_owned(), right)
     }
 
@@ -180,7 +180,7 @@ impl World {
     /// Shows the auditor the lending limits that the next order sets.
     fn show_lending(&self, lending: LendingPolicy) {
         let ticket = self.ticket + 1;
-        self.tape.show(Observation::LendingOrdered { ticket, lending });
+        self.tape.write_audited(Observation::LendingOrdered { ticket, lending });
     }
 
     /// Edits the lending limits, and those of the other lanes.
@@ -239,7 +239,7 @@ impl World {
             Step::ReplaceToken { agent } => {
                 let Some(at) = agent.of(self.agents.len()) else { return Ok(()) };
                 let known = self.agents[at].clone();
-                if !known.uses_bearer || self.flow.together {
+                if !known.uses_bearer || self.concurrency.keeps_in_flight {
                     return Ok(());
                 }
                 let line = format!("agent instructions {} --regenerate", known.id);
@@ -347,7 +347,7 @@ impl World {
                 None => (id, None),
             },
             CardChoice::Now => {
-                if !self.flow.together {
+                if !self.concurrency.keeps_in_flight {
                     self.order(Order::List, "requests".to_owned(), true)?;
                 }
                 let card = named(&self.cards);

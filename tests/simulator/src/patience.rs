@@ -13,10 +13,10 @@ use crate::trades::SentTrade;
 use crate::world::{SentCall, World, WorldFailure};
 
 /// The pause before a repeat that an answer asked for, in milliseconds.
-const PAUSE_MS: u64 = 5_000;
+const REPEAT_PAUSE_MS: u64 = 5_000;
 
 /// The longest time between two checks of an open call, in milliseconds.
-const LOOK_MS: u64 = 2_500;
+const POLL_MS_MAX: u64 = 2_500;
 
 /// A request that its client sends until it gets an answer.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ fn asks_for_a_repeat(answer: &Answer) -> bool {
 }
 
 impl World {
-    pub(crate) fn patient_payment(
+    pub(crate) fn run_patient_payment(
         &mut self,
         planned: &PlannedPayment,
         slow: Slowness,
@@ -58,43 +58,43 @@ impl World {
         match planned.agent.of(self.agents.len()) {
             Some(agent) => {
                 let body = Body::Payment(self.build_call(agent, planned));
-                self.insist(&body, slow)
+                self.send_until_answered(&body, slow)
             }
             None => Ok(()),
         }
     }
 
-    pub(crate) fn patient_trade(
+    pub(crate) fn run_patient_trade(
         &mut self,
         planned: &PlannedTrade,
         slow: Slowness,
     ) -> Result<(), WorldFailure> {
         match self.build_trade(planned) {
-            Some(sent) => self.insist(&Body::Trade(sent), slow),
+            Some(sent) => self.send_until_answered(&Body::Trade(sent), slow),
             None => Ok(()),
         }
     }
 
-    pub(crate) fn patient_loan(
+    pub(crate) fn run_patient_loan(
         &mut self,
         planned: &PlannedLoan,
         slow: Slowness,
     ) -> Result<(), WorldFailure> {
         match self.build_loan(planned) {
-            Some(sent) => self.insist(&Body::Loan(sent), slow),
+            Some(sent) => self.send_until_answered(&Body::Loan(sent), slow),
             None => Ok(()),
         }
     }
 
     /// Sends a body until its client gets an answer that asks for no repeat, or gives up.
-    fn insist(&mut self, body: &Body, slow: Slowness) -> Result<(), WorldFailure> {
+    fn send_until_answered(&mut self, body: &Body, slow: Slowness) -> Result<(), WorldFailure> {
         self.slow_down(slow);
         for one in 0..slow.tries {
             let answered = self.send_and_wait(body, slow)?;
             let is_lost = slow.loses_first && one == 0;
             match answered {
                 Some(false) if !is_lost => break,
-                Some(true) => self.pass(PAUSE_MS)?,
+                Some(true) => self.pass(REPEAT_PAUSE_MS)?,
                 Some(false) | None => {}
             }
             if !self.process().is_open() {
@@ -103,7 +103,7 @@ impl World {
             }
         }
         self.slow_down(Slowness::default());
-        self.pass(slow.node_ms.max(PAUSE_MS))?;
+        self.pass(slow.node_ms.max(REPEAT_PAUSE_MS))?;
         self.mine(3)
     }
 
@@ -111,20 +111,20 @@ impl World {
     ///
     /// Returns whether the answer asks for a repeat; `None` if no answer arrived.
     fn send_and_wait(&mut self, body: &Body, slow: Slowness) -> Result<Option<bool>, WorldFailure> {
-        self.waiting = AwaitedAnswer { ticket: self.ticket + 1, answer: None };
+        self.awaited_answer = AwaitedAnswer { ticket: self.ticket + 1, answer: None };
         let life = self.outcome.processes;
         match body.clone() {
             Body::Payment(sent) => self.send(sent)?,
             Body::Trade(sent) => self.send_trade(sent)?,
             Body::Loan(sent) => self.send_loan(sent)?,
         }
-        let look_ms = slow.node_ms.clamp(LOOK_MS / 5, LOOK_MS);
+        let look_ms = slow.node_ms.clamp(POLL_MS_MAX / 5, POLL_MS_MAX);
         let mut left = slow.patience_ms;
-        while left > 0 && self.waiting.answer.is_none() && self.outcome.processes == life {
+        while left > 0 && self.awaited_answer.answer.is_none() && self.outcome.processes == life {
             self.pass(look_ms.min(left))?;
             left = left.saturating_sub(look_ms);
         }
-        Ok(self.waiting.answer)
+        Ok(self.awaited_answer.answer)
     }
 
     /// Delays the nodes and the price API by this much.

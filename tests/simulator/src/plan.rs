@@ -574,10 +574,10 @@ kinds! {
 }
 
 /// The number of fault points that a payment passes. They are the first in [`POINTS`].
-pub(crate) const PAYMENT_POINTS: usize = 8;
+pub(crate) const PAYMENT_POINT_COUNT: usize = 8;
 
 /// The fault points at which a process may die.
-pub(crate) const POINTS: [&str; 11] = [
+pub(crate) const FAULT_POINTS: [&str; 11] = [
     "disk.before_flush",
     "disk.after_flush",
     "journal.before_commit",

@@ -26,26 +26,26 @@ pub(crate) struct WorldPrices {
 #[derive(Debug)]
 struct Inner {
     micros: u64,
-    missing: bool,
-    hangs: bool,
+    is_missing: bool,
+    is_hanging: bool,
     /// The time since the world began, in milliseconds.
     now_ms: u64,
     /// The last price that the wallet read, and the time of that read. A planted bug returns it for twice as long as it
     /// counts.
-    read: Option<(u64, u64)>,
+    last_read: Option<(u64, u64)>,
 }
 
 impl WorldPrices {
     pub(crate) fn new(tape: &Tape, clock: &Arc<ManualClock>, plant: Option<PlantedBug>) -> Self {
         let micros = ETH_DOLLARS * 1_000_000;
-        let inner = Inner { micros, missing: false, hangs: false, now_ms: 0, read: None };
+        let inner = Inner { micros, is_missing: false, is_hanging: false, now_ms: 0, last_read: None };
         let (tape, clock) = (tape.clone(), Arc::clone(clock));
         Self { tape, clock, plant, inner: Mutex::new(inner) }
     }
 
     /// From now on, makes each call of the API fail after ten seconds, or get an answer at once again.
     pub(crate) fn set_hanging(&self, hangs: bool) {
-        self.inner.lock().unwrap().hangs = hangs;
+        self.inner.lock().unwrap().is_hanging = hangs;
     }
 
     pub(crate) fn micros(&self) -> u64 {
@@ -54,10 +54,10 @@ impl WorldPrices {
 
     pub(crate) fn set(&self, micros: u64, missing: bool) {
         let mut inner = self.inner.lock().unwrap();
-        (inner.micros, inner.missing) = (micros, missing);
+        (inner.micros, inner.is_missing) = (micros, missing);
     }
 
-    pub(crate) fn pass(&self, ms: u64) {
+    pub(crate) fn pass_time(&self, ms: u64) {
         self.inner.lock().unwrap().now_ms += ms;
     }
 }
@@ -66,14 +66,14 @@ impl Prices for WorldPrices {
     fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>> {
         let mut inner = self.inner.lock().unwrap();
         if self.plant == Some(PlantedBug::PriceTooOld)
-            && let Some((micros, at)) = inner.read
+            && let Some((micros, at)) = inner.last_read
             && inner.now_ms - at < 180_000
         {
             return Box::pin(async move { Ok(Usd(micros)) });
         }
-        let hangs = inner.hangs;
-        let micros = (!inner.missing && !hangs).then_some(inner.micros);
-        inner.read = micros.map(|micros| (micros, inner.now_ms));
+        let hangs = inner.is_hanging;
+        let micros = (!inner.is_missing && !hangs).then_some(inner.micros);
+        inner.last_read = micros.map(|micros| (micros, inner.now_ms));
         self.tape.write(Observation::PriceRead(PriceRead::Api { micros }));
         let url: url::Url = "http://prices.test".parse().expect("a URL");
         let clock = Arc::clone(&self.clock);

@@ -34,7 +34,7 @@ use tokio::task::JoinHandle;
 use crate::device::WorldDevice;
 use crate::faults::WorldFaults;
 use crate::signer::WorldSigner;
-use crate::tape::{Death, Tape};
+use crate::tape::{ProcessDied, Tape};
 
 /// The parts of a world that outlive one process.
 pub(crate) struct Environment<'a> {
@@ -46,7 +46,7 @@ pub(crate) struct Environment<'a> {
     pub(crate) prices: PriceSource,
     pub(crate) tape: &'a Tape,
     /// Whether the core takes a turn at every poll, instead of only when all tasks are idle.
-    pub(crate) eager: bool,
+    pub(crate) runs_core_at_every_poll: bool,
     pub(crate) edition: Edition,
     /// `None` in a world without a device.
     pub(crate) device: Option<&'a Arc<WorldDevice>>,
@@ -62,7 +62,7 @@ pub(crate) struct Process {
     /// The operators that are idle.
     pub(crate) operators: Arc<Mutex<Vec<Operator>>>,
     idle: Arc<Idle>,
-    eager: bool,
+    runs_core_at_every_poll: bool,
     tape: Tape,
     // Last field, because it must be dropped last: its tasks may still hold the other fields.
     runtime: Runtime,
@@ -129,7 +129,7 @@ impl Process {
             signer,
             operators: Arc::default(),
             idle,
-            eager: environment.eager,
+            runs_core_at_every_poll: environment.runs_core_at_every_poll,
             tape: environment.tape.clone(),
             runtime,
         }
@@ -182,7 +182,7 @@ impl Process {
 
     /// Runs all tasks until none can make progress. Returns whether the process is alive.
     pub(crate) fn run_until_idle(&mut self) -> bool {
-        let Self { core_loop, idle, eager, runtime, tape, .. } = self;
+        let Self { core_loop, idle, runs_core_at_every_poll: eager, runtime, tape, .. } = self;
         idle.flag.store(false, Ordering::SeqCst);
         runtime.block_on(std::future::poll_fn(|cx| {
             let idle_now = idle.flag.swap(false, Ordering::SeqCst);
@@ -190,7 +190,7 @@ impl Process {
                 return Poll::Ready(());
             }
             if idle_now || *eager {
-                match turn(core_loop) {
+                match give_core_a_turn(core_loop) {
                     Some(true) => {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -236,7 +236,7 @@ impl Process {
 }
 
 /// Gives the core one turn. Returns whether it had work; `None` if it has ended.
-fn turn(core_loop: &mut Option<CoreLoop>) -> Option<bool> {
+fn give_core_a_turn(core_loop: &mut Option<CoreLoop>) -> Option<bool> {
     let current = core_loop.take()?;
     let (current, worked) = catch_death(|| current.process_queued())??;
     *core_loop = Some(current);
@@ -247,7 +247,7 @@ fn turn(core_loop: &mut Option<CoreLoop>) -> Option<bool> {
 fn catch_death<T>(work: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Some(done),
-        Err(payload) if payload.is::<Death>() => None,
+        Err(payload) if payload.is::<ProcessDied>() => None,
         Err(panic) => resume_unwind(panic),
     }
 }

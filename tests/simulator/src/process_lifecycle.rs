@@ -19,7 +19,7 @@ impl World {
     pub(crate) fn begin(&mut self) -> Result<(), WorldFailure> {
         self.tape.revive();
         *self.health.lock().unwrap() = DiskHealth::Healthy;
-        self.restart_in = None;
+        self.steps_until_restart = None;
         // No time passes while a process starts, so it cannot wait for slow nodes.
         self.slow_down(Slowness::default());
         let store = self.open_disk()?;
@@ -31,7 +31,7 @@ impl World {
             chains: &self.ports,
             prices: PriceSource::from(Some(Arc::clone(&self.prices) as Arc<dyn Prices>)),
             tape: &self.tape,
-            eager: self.swarm.eager,
+            runs_core_at_every_poll: self.swarm.eager,
             edition: self.bounds.edition(),
             device: self.device.as_ref(),
         };
@@ -123,8 +123,8 @@ impl World {
         self.feed_auditor()
     }
 
-    pub(crate) fn count_down(&mut self) -> Result<(), WorldFailure> {
-        match &mut self.restart_in {
+    pub(crate) fn count_down_to_restart(&mut self) -> Result<(), WorldFailure> {
+        match &mut self.steps_until_restart {
             Some(0) => self.die(),
             Some(left) => {
                 *left -= 1;

@@ -11,12 +11,12 @@ use crate::faults::PlantedBug;
 pub(crate) struct WorldRandom {
     dice: Mutex<Dice>,
     plant: Option<PlantedBug>,
-    last: Mutex<Option<Vec<u8>>>,
+    last_draw: Mutex<Option<Vec<u8>>>,
 }
 
 impl WorldRandom {
     pub(crate) fn new(seed: u64, plant: Option<PlantedBug>) -> Self {
-        Self { dice: Mutex::new(Dice::new(seed)), plant, last: Mutex::default() }
+        Self { dice: Mutex::new(Dice::new(seed)), plant, last_draw: Mutex::default() }
     }
 }
 
@@ -25,7 +25,7 @@ impl Random for WorldRandom {
         let mut dice = self.dice.lock().unwrap();
         dice.fill(bytes);
         if self.plant == Some(PlantedBug::NonceReused) && bytes.len() == 32 {
-            let mut last = self.last.lock().unwrap();
+            let mut last = self.last_draw.lock().unwrap();
             if let Some(last) = last.as_ref()
                 && dice.chance(1, 8)
             {

@@ -21,12 +21,12 @@ pub fn record(plan: &Plan, to: &Path) -> Result<Utc, String> {
     let mut world = World::new(&plan, None);
     world
         .run_steps(&plan)
-        .and_then(|()| world.leave(to))
+        .and_then(|()| world.leave_data_folder(to))
         .map_err(|(rule, what)| format!("{rule}: {what}"))
 }
 
 impl World {
-    fn leave(&mut self, to: &Path) -> Result<Utc, WorldFailure> {
+    fn leave_data_folder(&mut self, to: &Path) -> Result<Utc, WorldFailure> {
         self.settle()?;
         self.faults.disarm();
         if let Some(process) = self.process.take() {

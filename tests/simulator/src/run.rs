@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::faults::PlantedBug;
 use crate::plan::Plan;
-use crate::tape::Seen;
+use crate::tape::TapeEntry;
 use crate::world::World;
 
 /// The result of a run that passed.
@@ -18,7 +18,7 @@ pub struct Outcome {
     /// Codes that were returned to agents and operators.
     pub codes: BTreeMap<String, u64>,
     /// The number of cases that the auditor judged, by rule.
-    pub judged: BTreeMap<&'static str, u64>,
+    pub rule_counts: BTreeMap<&'static str, u64>,
     /// The last observations. Equal plans give equal observations.
     pub tail: Vec<String>,
 }
@@ -53,8 +53,8 @@ pub fn run_with_tail(
 ) -> Result<Outcome, Failure> {
     let mut world = World::new(plan, plant);
     let result = catch_unwind(AssertUnwindSafe(|| world.run(plan)));
-    let step = world.at;
-    let line = |(at, seen): (usize, Seen)| format!("{at}: {seen:?}");
+    let step = world.step_number;
+    let line = |(at, seen): (usize, TapeEntry)| format!("{at}: {seen:?}");
     let tail = std::mem::take(&mut world.tail);
     let tail = || tail.into_iter().map(line).collect::<Vec<String>>();
     match result {

@@ -54,8 +54,8 @@ pub(crate) fn sign_by_key(signer: Address, digest: &B256) -> Signature65 {
 
 #[derive(Debug, Default)]
 struct Queue {
-    slow: bool,
-    waiting: Vec<oneshot::Sender<bool>>,
+    is_slow: bool,
+    release_senders: Vec<oneshot::Sender<bool>>,
 }
 
 impl WorldSigner {
@@ -75,23 +75,23 @@ impl WorldSigner {
 
     /// Sets whether signatures wait for [`WorldSigner::release`] from now on.
     pub(crate) fn set_slow(&self, slow: bool) {
-        self.queue.lock().unwrap().slow = slow;
+        self.queue.lock().unwrap().is_slow = slow;
     }
 
     pub(crate) fn is_slow(&self) -> bool {
-        self.queue.lock().unwrap().slow
+        self.queue.lock().unwrap().is_slow
     }
 
     /// Releases the oldest pending signature, or refuses it.
     pub(crate) fn release(&self, agreed: bool) {
         let mut queue = self.queue.lock().unwrap();
-        if !queue.waiting.is_empty() {
-            let _gone = queue.waiting.remove(0).send(agreed);
+        if !queue.release_senders.is_empty() {
+            let _gone = queue.release_senders.remove(0).send(agreed);
         }
     }
 
     pub(crate) fn release_all(&self) {
-        for sender in self.queue.lock().unwrap().waiting.drain(..) {
+        for sender in self.queue.lock().unwrap().release_senders.drain(..) {
             let _gone = sender.send(true);
         }
     }
@@ -106,9 +106,9 @@ impl Signer for WorldSigner {
         Box::pin(async move {
             let wait = {
                 let mut queue = self.queue.lock().unwrap();
-                queue.slow.then(|| {
+                queue.is_slow.then(|| {
                     let (go, wait) = oneshot::channel();
-                    queue.waiting.push(go);
+                    queue.release_senders.push(go);
                     wait
                 })
             };

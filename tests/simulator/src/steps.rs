@@ -1,6 +1,6 @@
 //! Executes the steps of a plan.
 
-use crate::plan::{POINTS, Step};
+use crate::plan::{FAULT_POINTS, Step};
 use crate::store::DiskHealth;
 use crate::world::{World, WorldFailure};
 
@@ -26,22 +26,22 @@ impl Step {
 
 impl World {
     pub(crate) fn step(&mut self, step: Step) -> Result<(), WorldFailure> {
-        self.count_down()?;
+        self.count_down_to_restart()?;
         if step == Step::Together {
-            self.flow.holds_next = true;
+            self.concurrency.holds_next = true;
             return Ok(());
         }
-        let stays = std::mem::take(&mut self.flow.holds_next) && step.runs_concurrently();
-        let others = std::mem::take(&mut self.flow.in_flight);
+        let stays = std::mem::take(&mut self.concurrency.holds_next) && step.runs_concurrently();
+        let others = std::mem::take(&mut self.concurrency.last_is_in_flight);
         if others && !step.runs_concurrently() {
             self.settle()?;
             return self.execute(step);
         }
-        self.flow.together = others || stays;
+        self.concurrency.keeps_in_flight = others || stays;
         let started = self.execute(step);
-        self.flow.together = false;
+        self.concurrency.keeps_in_flight = false;
         started?;
-        self.flow.in_flight = stays;
+        self.concurrency.last_is_in_flight = stays;
         if others && !stays { self.settle() } else { Ok(()) }
     }
 
@@ -68,7 +68,7 @@ impl World {
             Step::Reboot => self.stop_and_start(true),
             Step::Crash => self.die(),
             Step::CrashAt { point, after } => {
-                self.faults.arm(POINTS[point], after);
+                self.faults.arm(FAULT_POINTS[point], after);
                 Ok(())
             }
             Step::DiskFails { after, written } => {
@@ -87,13 +87,13 @@ impl World {
                 self.settle()
             }
             Step::Trade(planned) => self.trade(&planned),
-            Step::TradeCopies { planned, count } => self.trade_copies(&planned, count),
-            Step::TradeCrowd { planned, count } => self.trade_crowd(&planned, count),
+            Step::TradeCopies { planned, count } => self.send_trade_copies(&planned, count),
+            Step::TradeCrowd { planned, count } => self.send_trade_crowd(&planned, count),
             Step::RepeatTrade { pick, variant } => self.repeat_trade(pick, variant),
-            Step::MovedTrade { planned, permille } => self.moved_trade(&planned, permille),
-            Step::DisplacedTrade { planned } => self.displaced_trade(&planned),
-            Step::GasBurners { planned, count, late } => self.gas_burners(&planned, count, late),
-            Step::FrozenTrade { planned } => self.frozen_trade(&planned),
+            Step::MovedTrade { planned, permille } => self.run_moved_trade(&planned, permille),
+            Step::DisplacedTrade { planned } => self.run_displaced_trade(&planned),
+            Step::GasBurners { planned, count, late } => self.run_gas_burners(&planned, count, late),
+            Step::FrozenTrade { planned } => self.run_frozen_trade(&planned),
             Step::PollTrade { pick } => match pick.of(self.trade_ids.len()) {
                 Some(at) => self.poll_trade(&self.trade_ids[at].clone()),
                 None => Ok(()),
@@ -125,9 +125,9 @@ impl World {
             | Step::BlindLoans { .. }
             | Step::EditLending { .. }) => self.loan_step(step),
             Step::Device(step) => self.device_step(step),
-            Step::PatientAsk { planned, slow } => self.patient_payment(&planned, slow),
-            Step::PatientTrade { planned, slow } => self.patient_trade(&planned, slow),
-            Step::PatientLoan { planned, slow } => self.patient_loan(&planned, slow),
+            Step::PatientAsk { planned, slow } => self.run_patient_payment(&planned, slow),
+            Step::PatientTrade { planned, slow } => self.run_patient_trade(&planned, slow),
+            Step::PatientLoan { planned, slow } => self.run_patient_loan(&planned, slow),
             step @ (Step::Pass { .. }
             | Step::ToExpiry { .. }
             | Step::ToMidnight { .. }

@@ -62,7 +62,7 @@ impl WorldStore {
     }
 
     /// Planted bug: reports a signature before its record is on disk.
-    fn sign_first(&self, batch: &Batch) {
+    fn plant_early_signature(&self, batch: &Batch) {
         for (_seq, bytes) in &batch.records {
             let record = decode_record(bytes).expect("a record");
             if let Some(digest) = record.digest() {
@@ -77,14 +77,14 @@ impl WorldStore {
     }
 
     fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let written = self.put(batch);
+        let written = self.put_batch(batch);
         if self.faults.has_died() {
             self.faults.tape().die();
         }
         written
     }
 
-    fn put(&mut self, batch: Batch) -> Result<(), StoreError> {
+    fn put_batch(&mut self, batch: Batch) -> Result<(), StoreError> {
         match self.faults.plant() {
             Some(PlantedBug::ForgottenSync) => {
                 if let Some(earlier) = self.unwritten.replace(batch) {
@@ -170,7 +170,7 @@ impl Store for WorldStore {
         let full = || StoreError::DiskFull("No space left on device".to_owned());
         self.faults.hit("journal.before_commit").map_err(io)?;
         if self.faults.plant() == Some(PlantedBug::SignedFirst) {
-            self.sign_first(&batch);
+            self.plant_early_signature(&batch);
         }
         self.faults.hit("journal.before_sync").map_err(io)?;
         let health = *self.health.lock().unwrap();

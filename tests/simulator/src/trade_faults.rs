@@ -19,7 +19,7 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
     let now = u64::try_from(command.moment.utc.seconds()).unwrap_or(0);
     match (plant, &mut command.action) {
         (PlantedBug::FloorFromFresh, Action::Approve(approval)) => {
-            if let Some(quote) = fresh(approval) {
+            if let Some(quote) = fresh_quote(approval) {
                 forget_quote(&mut state.held, approval.id, &quote);
             }
         }
@@ -93,10 +93,10 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
             }
         }
         (PlantedBug::ValueByOutput, action) => {
-            each_quote(action, |quote| quote.value_in = quote.value_out.or(quote.value_in));
+            change_each_quote(action, |quote| quote.value_in = quote.value_out.or(quote.value_in));
         }
         (PlantedBug::FloorWithoutGas, action) => {
-            each_quote(action, |quote| quote.plan_cost = U256::ZERO);
+            change_each_quote(action, |quote| quote.plan_cost = U256::ZERO);
         }
         _other => {}
     }
@@ -179,7 +179,7 @@ fn execution(request: Option<&Request>) -> Option<&Execution> {
     request.and_then(Request::execution)
 }
 
-fn fresh(approval: &Approval) -> Option<TradeQuote> {
+fn fresh_quote(approval: &Approval) -> Option<TradeQuote> {
     approval.quote.plan()?.trade().cloned()
 }
 
@@ -234,7 +234,7 @@ fn hooks_of(state: &State, action: &Action) -> Option<alloy_primitives::Address>
     }
 }
 
-fn each_quote(action: &mut Action, change: impl Fn(&mut TradeQuote)) {
+fn change_each_quote(action: &mut Action, change: impl Fn(&mut TradeQuote)) {
     match action {
         Action::Ask(ask) => {
             if let LaneAsk::Trade(trade) = &mut ask.ask {

@@ -26,7 +26,7 @@ pub(crate) struct SentTrade {
 }
 
 /// The tokens and the pool of a trade, as its agent names them.
-struct Named {
+struct NamedTrade {
     token_in: Address,
     token_out: Address,
     route: Route,
@@ -51,26 +51,26 @@ impl World {
         self.call(call, "POST", "/trade", Some(&sent.body), wire::trade_answer)
     }
 
-    pub(crate) fn trade_copies(
+    pub(crate) fn send_trade_copies(
         &mut self,
         planned: &PlannedTrade,
         count: u8,
     ) -> Result<(), WorldFailure> {
         let Some(sent) = self.build_trade(planned) else { return Ok(()) };
-        self.flow.together = true;
+        self.concurrency.keeps_in_flight = true;
         for _copy in 0..count {
             self.send_trade(sent.clone())?;
         }
-        self.flow.together = false;
+        self.concurrency.keeps_in_flight = false;
         self.settle()
     }
 
-    pub(crate) fn trade_crowd(
+    pub(crate) fn send_trade_crowd(
         &mut self,
         planned: &PlannedTrade,
         count: u8,
     ) -> Result<(), WorldFailure> {
-        self.flow.together = true;
+        self.concurrency.keeps_in_flight = true;
         for one in 0..count {
             // The sizes differ, so that no two trades are the same request.
             let size = match planned.size {
@@ -79,12 +79,12 @@ impl World {
             };
             self.trade(&PlannedTrade { size, ..*planned })?;
         }
-        self.flow.together = false;
+        self.concurrency.keeps_in_flight = false;
         self.settle()
     }
 
     /// Approves a trade after the price of its pool has moved.
-    pub(crate) fn moved_trade(
+    pub(crate) fn run_moved_trade(
         &mut self,
         planned: &PlannedTrade,
         permille: u64,
@@ -95,7 +95,7 @@ impl World {
             return Ok(());
         }
         if let PoolChoice::Named(pool) = planned.pool {
-            self.move_named(planned.chain, pool, planned.flip, permille);
+            self.move_listed_pool(planned.chain, pool, planned.flip, permille);
         }
         self.operate(Step::List)?;
         self.operate(Step::Approve { pick: Pick(1), card: CardChoice::Now })?;
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// Makes a trade whose swap loses its nonce to another transaction, and then a trade for the volume that is left.
-    pub(crate) fn displaced_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
+    pub(crate) fn run_displaced_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
         self.trade(planned)?;
         self.market_step(Step::ReplaceNonce { chain: planned.chain })?;
         self.mine(2)?;
@@ -118,7 +118,7 @@ impl World {
     }
 
     /// Makes trades that pay for gas, one after another.
-    pub(crate) fn gas_burners(
+    pub(crate) fn run_gas_burners(
         &mut self,
         planned: &PlannedTrade,
         count: u8,
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// Makes a trade that is frozen after its first step was sent, and then thawed.
-    pub(crate) fn frozen_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
+    pub(crate) fn run_frozen_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
         self.trade(planned)?;
         self.operate(Step::Freeze)?;
         if self.dice.chance(1, 2) {
@@ -172,31 +172,31 @@ impl World {
         let now = self.clock.now().utc.seconds();
         match variant {
             RepeatVariant::None | RepeatVariant::OtherUrl(_) if client.uses_bearer => {
-                resign(&mut sent, now, &client);
+                sign_again(&mut sent, now, &client);
             }
             RepeatVariant::None | RepeatVariant::OtherUrl(_) => {}
-            RepeatVariant::SignedAgain => resign(&mut sent, now, &client),
+            RepeatVariant::SignedAgain => sign_again(&mut sent, now, &client),
             RepeatVariant::OtherKey(key) => {
                 sent.body["idempotency_key"] = json!(format!("key-{key}"));
                 sent.ask.idempotency_key = Some(format!("key-{key}"));
                 if client.uses_bearer {
-                    resign(&mut sent, now, &client);
+                    sign_again(&mut sent, now, &client);
                 }
             }
             RepeatVariant::Stale => {
                 let off = self.dice.one_of(&[-301, -300, 300, 301, -90_000]);
-                resign(&mut sent, now + off, &client);
+                sign_again(&mut sent, now + off, &client);
             }
             RepeatVariant::WrongProof => {
                 let wrong = Agent { token: format!("AT_{}", "5".repeat(64)), ..client };
-                resign(&mut sent, now, &wrong);
+                sign_again(&mut sent, now, &wrong);
                 mark_wrong(&mut sent.ask.proof);
                 return self.call_trade(sent);
             }
             RepeatVariant::UnknownAgent => {
                 sent.body["agent_id"] = json!("ZZZ999");
                 sent.ask.agent = "ZZZ999".to_owned();
-                resign(&mut sent, now, &client);
+                sign_again(&mut sent, now, &client);
                 mark_wrong(&mut sent.ask.proof);
                 return self.call_trade(sent);
             }
@@ -209,7 +209,7 @@ impl World {
         let agent = planned.agent.of(self.agents.len())?;
         let chain = self.chains.get(planned.chain)?.id();
         let contracts = Contracts::of(ChainId(chain));
-        let named = named(&contracts, planned);
+        let named = name_trade(&contracts, planned);
         let amount = self.trade_atoms(agent, planned, &contracts, named.token_in)?;
         if amount.is_zero() {
             return None;
@@ -324,7 +324,7 @@ impl World {
     }
 }
 
-fn resign(sent: &mut SentTrade, at: i64, agent: &Agent) {
+fn sign_again(sent: &mut SentTrade, at: i64, agent: &Agent) {
     let mut fields = sent.body.as_object().expect("an object").clone();
     for name in ["agent_id", "signature", "idempotency_key"] {
         fields.remove(name);
@@ -351,7 +351,7 @@ fn decimal(atoms: U256, decimals: u8) -> String {
     if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") }
 }
 
-fn named(contracts: &Contracts, planned: &PlannedTrade) -> Named {
+fn name_trade(contracts: &Contracts, planned: &PlannedTrade) -> NamedTrade {
     let all = pools(contracts);
     let sides = |pool: &PoolName| {
         let native = |token: Address| {
@@ -366,16 +366,16 @@ fn named(contracts: &Contracts, planned: &PlannedTrade) -> Named {
             let (a, b) = (Address::ZERO, contracts.weth());
             let (token_in, token_out) = if planned.flip { (b, a) } else { (a, b) };
             let route = Route::Pool(Pool::V3 { fee: 3_000 });
-            Named { token_in, token_out, route, fields: json!({}) }
+            NamedTrade { token_in, token_out, route, fields: json!({}) }
         }
         PoolChoice::Best(at) => {
             let (token_in, token_out) = sides(&all[at % all.len()]);
-            Named { token_in, token_out, route: Route::Best, fields: json!({"route": "best"}) }
+            NamedTrade { token_in, token_out, route: Route::Best, fields: json!({"route": "best"}) }
         }
         PoolChoice::Missing => {
             let (token_in, token_out) = sides(&all[2]);
             let route = Route::Pool(Pool::V3 { fee: 100 });
-            Named { token_in, token_out, route, fields: json!({"fee_tier": 100}) }
+            NamedTrade { token_in, token_out, route, fields: json!({"fee_tier": 100}) }
         }
         PoolChoice::Named(at) => {
             let pool = &all[at % all.len()];
@@ -392,7 +392,7 @@ fn named(contracts: &Contracts, planned: &PlannedTrade) -> Named {
                     }),
                 ),
             };
-            Named { token_in, token_out, route: Route::Pool(route), fields }
+            NamedTrade { token_in, token_out, route: Route::Pool(route), fields }
         }
     }
 }

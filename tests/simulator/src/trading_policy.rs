@@ -7,7 +7,7 @@ use crate::evm::notes::text;
 use crate::evm::{HookKind, OTHERS, hook};
 
 /// Limits of trades, in millionths of a dollar.
-struct Trading {
+struct TradingLimits {
     enabled: bool,
     daily: u64,
     per_trade: u64,
@@ -15,39 +15,39 @@ struct Trading {
     slippage_bps: u32,
     impact_bps: u32,
     /// Whether unlisted tokens need no approval; `hooks`: whether pools with hooks need none.
-    tokens: bool,
-    hooks: bool,
+    trusts_unlisted_tokens: bool,
+    trusts_hooks: bool,
 }
 
 const DOLLAR: u64 = 1_000_000;
 /// The default of `--min-eth`, in wei.
 const MIN_NATIVE: u128 = 100_000_000_000_000;
 
-const PLAIN: Trading = Trading {
+const PLAIN: TradingLimits = TradingLimits {
     enabled: true,
     daily: 500 * DOLLAR,
     per_trade: 100 * DOLLAR,
     auto_below: 60 * DOLLAR,
     slippage_bps: 300,
     impact_bps: 500,
-    tokens: true,
-    hooks: false,
+    trusts_unlisted_tokens: true,
+    trusts_hooks: false,
 };
 
-const VARIANTS: [Trading; 7] = [
+const VARIANTS: [TradingLimits; 7] = [
     PLAIN,
-    Trading {
+    TradingLimits {
         daily: 150 * DOLLAR,
         per_trade: 150 * DOLLAR,
         auto_below: 150 * DOLLAR,
-        hooks: true,
+        trusts_hooks: true,
         ..PLAIN
     },
-    Trading { auto_below: 0, ..PLAIN },
-    Trading { slippage_bps: 100, impact_bps: 200, auto_below: 100 * DOLLAR, hooks: true, ..PLAIN },
-    Trading { auto_below: 200 * DOLLAR, per_trade: 400 * DOLLAR, ..PLAIN },
-    Trading { daily: 60 * DOLLAR, auto_below: 110 * DOLLAR, tokens: false, ..PLAIN },
-    Trading { enabled: false, ..PLAIN },
+    TradingLimits { auto_below: 0, ..PLAIN },
+    TradingLimits { slippage_bps: 100, impact_bps: 200, auto_below: 100 * DOLLAR, trusts_hooks: true, ..PLAIN },
+    TradingLimits { auto_below: 200 * DOLLAR, per_trade: 400 * DOLLAR, ..PLAIN },
+    TradingLimits { daily: 60 * DOLLAR, auto_below: 110 * DOLLAR, trusts_unlisted_tokens: false, ..PLAIN },
+    TradingLimits { enabled: false, ..PLAIN },
 ];
 
 fn dollars(micros: u64) -> String {
@@ -63,13 +63,13 @@ fn list(wanted: bool, addresses: &[Address]) -> Vec<String> {
     named.map(|address| text(*address)).collect()
 }
 
-impl Trading {
+impl TradingLimits {
     fn tokens(&self) -> Vec<String> {
-        list(self.tokens, &OTHERS)
+        list(self.trusts_unlisted_tokens, &OTHERS)
     }
 
     fn hooks(&self) -> Vec<String> {
-        list(self.hooks, &[hook(HookKind::Harmless), hook(HookKind::Takes)])
+        list(self.trusts_hooks, &[hook(HookKind::Harmless), hook(HookKind::Takes)])
     }
 }
 

@@ -16,7 +16,7 @@ use crate::plan::{Oddity, PlannedPayment};
 pub(crate) const CHAINS: [u64; 3] = [8453, 4663, 1];
 
 /// The network of [`CHAINS`] that has no exchange.
-const UNQUOTED: u64 = 1;
+const CHAIN_WITHOUT_EXCHANGE: u64 = 1;
 
 pub(crate) const URLS: [&str; 7] = [
     "https://api.example.com/report",
@@ -106,13 +106,13 @@ pub(crate) struct Challenge {
     pub(crate) offers: Vec<Offer>,
     pub(crate) json: Value,
     /// Whether the challenge is sent as `x402_data` instead of a header.
-    pub(crate) as_data: bool,
+    pub(crate) is_sent_as_data: bool,
 }
 
 impl Challenge {
     pub(crate) fn new(planned: &PlannedPayment, micros: u64, own: &str, number: u64) -> Self {
         // The wallet refuses a token outside its table only if no exchange can quote it.
-        let chain = if planned.oddity == Oddity::Token { UNQUOTED } else { CHAINS[planned.chain] };
+        let chain = if planned.oddity == Oddity::Token { CHAIN_WITHOUT_EXCHANGE } else { CHAINS[planned.chain] };
         let version = if chain == 8453 { planned.version } else { 2 };
         let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
         let asset = if planned.oddity == Oddity::Token {
@@ -161,12 +161,12 @@ impl Challenge {
                 None => json!({"description": "d", "mimeType": "text/plain"}),
             };
         }
-        Self { offers, json, as_data: number.is_multiple_of(5) }
+        Self { offers, json, is_sent_as_data: number.is_multiple_of(5) }
     }
 
     /// Returns the text by which the wallet compares two contents.
     pub(crate) fn content(&self) -> String {
-        if self.as_data { self.json.to_string() } else { offers::header(&self.json) }
+        if self.is_sent_as_data { self.json.to_string() } else { offers::header(&self.json) }
     }
 }
 

@@ -41,7 +41,7 @@ use crate::random::WorldRandom;
 use crate::run::Outcome;
 use crate::signer;
 use crate::store::DiskHealth;
-use crate::tape::{Seen, Tape};
+use crate::tape::{Tape, TapeEntry};
 use crate::trades::SentTrade;
 
 /// The milliseconds that a machine takes to boot. Not zero, because a boot clock of zero counts as missing.
@@ -83,13 +83,13 @@ pub(crate) type WorldFailure = (String, String);
 
 /// Which steps run concurrently; see `Step::Together`.
 #[derive(Debug, Default)]
-pub(crate) struct Flow {
+pub(crate) struct Concurrency {
     /// Whether calls and orders stay in flight, so that the world does not wait for them.
-    pub(crate) together: bool,
+    pub(crate) keeps_in_flight: bool,
     /// Whether the next step stays in flight.
     pub(crate) holds_next: bool,
     /// Whether a call or order of the last step is in flight.
-    pub(crate) in_flight: bool,
+    pub(crate) last_is_in_flight: bool,
 }
 
 pub(crate) struct World {
@@ -101,7 +101,7 @@ pub(crate) struct World {
     pub(crate) boot: u32,
     /// The time on a correct clock.
     pub(crate) true_time: Utc,
-    pub(crate) block_off_ms: Option<i64>,
+    pub(crate) block_offset_ms: Option<i64>,
     /// The true time when the clocks were last shown. `newest_block` is the time of the newest block at that moment.
     pub(crate) shown_time: Utc,
     pub(crate) newest_block: Utc,
@@ -119,13 +119,13 @@ pub(crate) struct World {
     pub(crate) process: Option<Process>,
     pub(crate) folder: PathBuf,
     _home: TempDir,
-    pub(crate) at: usize,
-    pub(crate) flow: Flow,
+    pub(crate) step_number: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) ticket: Ticket,
     /// The call and answer of a patient client.
-    pub(crate) waiting: AwaitedAnswer,
+    pub(crate) awaited_answer: AwaitedAnswer,
     /// The order whose password is being checked or queued for checking.
-    pub(crate) password: Option<Ticket>,
+    pub(crate) password_order: Option<Ticket>,
     /// The agents and their credentials.
     pub(crate) agents: Vec<Agent>,
     pub(crate) sent_calls: Vec<SentCall>,
@@ -154,16 +154,16 @@ pub(crate) struct World {
     /// The lending variant with which each policy was created.
     pub(crate) lending_variants: [usize; 4],
     /// Steps until the failed disk is noticed and the process restarted.
-    pub(crate) restart_in: Option<u32>,
+    pub(crate) steps_until_restart: Option<u32>,
     pub(crate) outcome: Outcome,
-    pub(crate) tail: Vec<(usize, Seen)>,
+    pub(crate) tail: Vec<(usize, TapeEntry)>,
 }
 
 impl World {
     /// Creates a world with a wallet that is already set up.
     pub(crate) fn new(plan: &Plan, plant: Option<PlantedBug>) -> Self {
         let image = Image::get(plan.swarm.sectors);
-        let mut world = Self::bare(plan, plant);
+        let mut world = Self::with_empty_folder(plan, plant);
         world.disk = image.copy_to(&world.folder, plan.bounds.carry_bytes);
         (world.ticket, world.next_index) = (image.ticket, image.next_index);
         image.observations.iter().for_each(|seen| world.tape.write(seen.clone()));
@@ -180,15 +180,15 @@ impl World {
         self.tape.write(Observation::Stopped);
         self.feed_auditor()?;
         let public = |(_at, seen)| match seen {
-            Seen::Public(seen) => Some(seen),
-            Seen::Audited(_) | Seen::Loan(_) => None,
+            TapeEntry::Public(seen) => Some(seen),
+            TapeEntry::Audited(_) | TapeEntry::Loan(_) => None,
         };
         let seen = self.tail.into_iter().filter_map(public).collect();
         Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
     }
 
     /// Creates a world with an empty data folder.
-    pub(crate) fn bare(plan: &Plan, plant: Option<PlantedBug>) -> Self {
+    pub(crate) fn with_empty_folder(plan: &Plan, plant: Option<PlantedBug>) -> Self {
         let tape = Tape::default();
         let shm = std::path::Path::new("/dev/shm");
         let home = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() };
@@ -222,7 +222,7 @@ impl World {
             zone: "UTC",
             boot: 1,
             true_time: start,
-            block_off_ms: has_nodes.then_some(0),
+            block_offset_ms: has_nodes.then_some(0),
             shown_time: start,
             newest_block: start,
             prices: Arc::new(WorldPrices::new(&tape, &clock, plant)),
@@ -238,11 +238,11 @@ impl World {
             process: None,
             folder,
             _home: home,
-            at: 0,
-            flow: Flow::default(),
+            step_number: 0,
+            concurrency: Concurrency::default(),
             ticket: 0,
-            waiting: AwaitedAnswer::default(),
-            password: None,
+            awaited_answer: AwaitedAnswer::default(),
+            password_order: None,
             agents: Vec::new(),
             sent_calls: Vec::new(),
             sent_trades: Vec::new(),
@@ -263,7 +263,7 @@ impl World {
             device: plan.swarm.devices.then(|| WorldDevice::new(&tape, plant)),
             device_payments: DevicePayments::default(),
             lending_variants: lending_policy::draw(plan.seed),
-            restart_in: None,
+            steps_until_restart: None,
             outcome: Outcome::default(),
             tail: Vec::new(),
             tape,
@@ -288,13 +288,13 @@ impl World {
         self.create_policies()?;
         self.set_up_device()?;
         for (at, step) in plan.steps.iter().enumerate() {
-            self.at = at;
+            self.step_number = at;
             self.step(*step)?;
-            if (plan.watchful || at % 32 == 31) && !self.flow.in_flight {
+            if (plan.watchful || at % 32 == 31) && !self.concurrency.last_is_in_flight {
                 self.compare_replay()?;
             }
         }
-        self.at = plan.steps.len();
+        self.step_number = plan.steps.len();
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl World {
         if let Some(process) = self.process.take() {
             process.stop();
         }
-        self.outcome.judged.clone_from(self.auditor.rule_counts());
+        self.outcome.rule_counts.clone_from(self.auditor.rule_counts());
         self.outcome
     }
 
@@ -319,24 +319,24 @@ impl World {
         self.take_credentials();
         for seen in self.tape.take() {
             let seen = match seen {
-                Seen::Public(seen) => {
-                    self.note(&seen);
+                TapeEntry::Public(seen) => {
+                    self.note_observation(&seen);
                     self.check_transaction(&seen)?;
                     seen
                 }
-                Seen::Audited(seen) => {
+                TapeEntry::Audited(seen) => {
                     if let Observation::Device(DeviceObservation::Answered { answer, .. }) = &seen {
                         self.device_payments.keep_ids(answer);
                     }
-                    self.keep(Seen::Audited(seen.clone()));
+                    self.keep_for_tail(TapeEntry::Audited(seen.clone()));
                     seen
                 }
-                Seen::Loan(seen) => {
+                TapeEntry::Loan(seen) => {
                     self.note_loan(seen)?;
                     continue;
                 }
             };
-            self.waiting.note(&seen);
+            self.awaited_answer.note(&seen);
             if let Err(violation) = self.auditor.observe(&seen) {
                 return Err((violation.rule.to_owned(), violation.what));
             }
@@ -345,11 +345,11 @@ impl World {
     }
 
     /// Keeps an entry of the tape for the description of a failure.
-    fn keep(&mut self, seen: Seen) {
+    fn keep_for_tail(&mut self, seen: TapeEntry) {
         if self.tail.len() >= 4000 {
             self.tail.drain(..2000);
         }
-        self.tail.push((self.at, seen));
+        self.tail.push((self.step_number, seen));
     }
 
     /// Returns the journal's record of a signature for a loan; `None` for other signatures.
@@ -359,14 +359,14 @@ impl World {
     }
 
     /// Keeps ids, payments and cards for later steps, and counts the observation in the outcome.
-    fn note(&mut self, seen: &Observation) {
+    fn note_observation(&mut self, seen: &Observation) {
         self.outcome.observations += 1;
-        self.keep(Seen::Public(seen.clone()));
+        self.keep_for_tail(TapeEntry::Public(seen.clone()));
         match seen {
-            Observation::OrderEnded { ticket, .. } if self.password == Some(*ticket) => {
-                self.password = None
+            Observation::OrderEnded { ticket, .. } if self.password_order == Some(*ticket) => {
+                self.password_order = None
             }
-            Observation::Died | Observation::Stopped => self.password = None,
+            Observation::Died | Observation::Stopped => self.password_order = None,
             _other => {}
         }
         match seen {
@@ -427,7 +427,7 @@ impl World {
                 let surplus = self.cards.len().saturating_sub(60);
                 self.cards.drain(..surplus);
             }
-            Observation::DiskFailed => self.restart_in = Some(8),
+            Observation::DiskFailed => self.steps_until_restart = Some(8),
             _other => {}
         }
     }
@@ -513,9 +513,9 @@ impl World {
         signer.set_slow(false);
         signer.release_all();
         self.calm_device()?;
-        self.calm_markets();
-        if self.swarm.has_markets() && self.block_off_ms.is_none() {
-            self.block_off_ms = Some(0);
+        self.end_market_trouble();
+        if self.swarm.has_markets() && self.block_offset_ms.is_none() {
+            self.block_offset_ms = Some(0);
         }
         self.settle()?;
         // This is long enough for queued passwords to be checked after wrong ones.

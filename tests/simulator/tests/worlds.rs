@@ -7,7 +7,7 @@ use std::path::Path;
 use bursar_simulator::{Plan, PlantedBug, run, run_all, run_with_tail};
 
 /// For each planted bug, a seed whose world finds it.
-const FOUND_BY: &[(PlantedBug, u64)] = &[
+const FINDING_SEEDS: &[(PlantedBug, u64)] = &[
     (PlantedBug::SignedFirst, 2),
     (PlantedBug::ForgottenSync, 0),
     (PlantedBug::DoubleReturn, 0),
@@ -132,10 +132,10 @@ fn a_seed_always_gives_the_same_world() {
 fn every_planted_bug_is_found() {
     let missing: Vec<_> = PlantedBug::ALL
         .iter()
-        .filter(|plant| !FOUND_BY.iter().any(|(known, _seed)| known == *plant))
+        .filter(|plant| !FINDING_SEEDS.iter().any(|(known, _seed)| known == *plant))
         .collect();
     assert!(missing.is_empty(), "no seed finds {missing:?}");
-    let lost = FOUND_BY.iter().filter(|(plant, seed)| run(&Plan::of(*seed), Some(*plant)).is_ok());
+    let lost = FINDING_SEEDS.iter().filter(|(plant, seed)| run(&Plan::of(*seed), Some(*plant)).is_ok());
     let lost: Vec<_> = lost.collect();
     assert!(lost.is_empty(), "these seeds find nothing: {lost:?}");
 }

@@ -19,7 +19,7 @@ use crate::reading::{Reading, assert_contains};
 
 /// Kinds of entries and outcomes that the recorded journals must contain: those of all lanes, of a Ledger, of
 /// unattended days, and of plans that ended in each way.
-const COVERED: &[&str] = &[
+const MUST_CONTAIN: &[&str] = &[
     "PaymentAuthorized",
     "PaymentSigned",
     "PaymentApproved",
@@ -74,12 +74,12 @@ const COVERED: &[&str] = &[
     "Thawed",
 ];
 
-fn sets() -> PathBuf {
+fn sets_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors/journals")
 }
 
 /// Returns the paths in a folder, sorted by name.
-fn content(of: &Path) -> Vec<PathBuf> {
+fn folder_entries(of: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(of).expect("a folder").flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     found.sort();
@@ -94,7 +94,7 @@ struct RecordedJournal {
 
 impl RecordedJournal {
     fn all() -> Vec<Self> {
-        let files: Vec<PathBuf> = content(&sets()).iter().flat_map(|set| content(set)).collect();
+        let files: Vec<PathBuf> = folder_entries(&sets_folder()).iter().flat_map(|set| folder_entries(set)).collect();
         assert!(files.len() >= 11, "journals are missing: {files:?}");
         files.iter().map(|file| Self::unpacked(file)).collect()
     }
@@ -142,7 +142,7 @@ async fn journals_of_earlier_builds_open_and_the_audit_agrees() {
 fn the_recorded_journals_cover_all_lanes_and_ends() {
     let journals = RecordedJournal::all();
     let texts: String = journals.iter().map(|journal| journal.text("entries.txt")).collect();
-    let missing = recorder::missing(COVERED, &texts);
+    let missing = recorder::missing_kinds(MUST_CONTAIN, &texts);
     assert!(missing.is_empty(), "{missing:?}");
 }
 
@@ -150,7 +150,7 @@ fn the_recorded_journals_cover_all_lanes_and_ends() {
 #[ignore = "writes a new set of recorded journals"]
 async fn record() {
     let name = std::env::var("BURSAR_RECORD").expect("BURSAR_RECORD names the new set");
-    let set = sets().join(name);
+    let set = sets_folder().join(name);
     assert!(!set.exists(), "{} exists: never overwrite recorded journals", set.display());
-    recorder::write(&set, COVERED).await;
+    recorder::write(&set, MUST_CONTAIN).await;
 }

@@ -17,22 +17,22 @@ use serde_json::Value;
 use crate::reading::{self, Reading};
 
 /// The number of seeds to choose from.
-const SEEDS: u64 = 240;
+const SEED_COUNT: u64 = 240;
 
 /// The maximum size of a packed set, in bytes.
-const BYTES: u64 = 500_000;
+const SET_BYTES_MAX: u64 = 500_000;
 
 /// Records the journals into the new folder `set`: the unattended one, and worlds that together contain all `covered`
 /// kinds.
 pub(crate) async fn write(set: &Path, covered: &[&str]) {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("unattended");
-    let stopped = unattended(&folder).await;
-    let mut missing = missing(covered, &reading::entries_of(&folder));
+    let stopped = record_unattended(&folder).await;
+    let mut missing = missing_kinds(covered, &reading::entries_of(&folder));
     describe(&folder, stopped).await;
     let mut bytes = pack(&folder, set);
     let mut worlds = Vec::new();
-    for seed in 0..SEEDS {
+    for seed in 0..SEED_COUNT {
         let (plan, to) = (Plan::of(seed), home.path().join(format!("world-{seed}")));
         let at = to.clone();
         // The world needs its own thread, because it has its own runtime.
@@ -40,28 +40,28 @@ pub(crate) async fn write(set: &Path, covered: &[&str]) {
         let Ok(stopped) = recorded.join().expect("no panic") else { continue };
         let entries = reading::entries_of(&to);
         // After a wrong password, the next attempt would be delayed.
-        let refused = last(&entries, |line| line.ends_with("PasswordRefused"));
-        let opened = last(&entries, |line| line.contains(" WalletOpened"));
+        let refused = last_index(&entries, |line| line.ends_with("PasswordRefused"));
+        let opened = last_index(&entries, |line| line.contains(" WalletOpened"));
         if refused <= opened {
-            worlds.push((entries, bytes_of(&to), to, stopped));
+            worlds.push((entries, folder_bytes(&to), to, stopped));
         }
     }
     while !missing.is_empty() {
-        let gain = |entries: &str| missing.len() - self::missing(&missing, entries).len();
+        let gain = |entries: &str| missing.len() - self::missing_kinds(&missing, entries).len();
         let best = worlds.iter().filter(|(entries, ..)| gain(entries) > 0);
         let best =
             best.max_by_key(|(entries, bytes, ..)| gain(entries) as u64 * 1_000_000 / *bytes);
         let Some((entries, _bytes, folder, stopped)) = best else { break };
-        missing = self::missing(&missing, entries);
+        missing = self::missing_kinds(&missing, entries);
         describe(folder, *stopped).await;
         bytes += pack(folder, set);
     }
     println!("{bytes} bytes, missing {missing:?}");
-    assert!(missing.is_empty() && bytes <= BYTES);
+    assert!(missing.is_empty() && bytes <= SET_BYTES_MAX);
 }
 
 /// Returns the kinds of entries that a journal does not contain.
-pub(crate) fn missing<'a>(covered: &[&'a str], entries: &str) -> Vec<&'a str> {
+pub(crate) fn missing_kinds<'a>(covered: &[&'a str], entries: &str) -> Vec<&'a str> {
     let contains = |wanted: &str| {
         entries.lines().any(|line| {
             let what = line.splitn(3, ' ').nth(2).unwrap_or_default();
@@ -84,11 +84,11 @@ fn pack(folder: &Path, set: &Path) -> u64 {
     std::fs::metadata(&file).expect("there").len()
 }
 
-fn last(entries: &str, is_wanted: impl Fn(&str) -> bool) -> Option<usize> {
+fn last_index(entries: &str, is_wanted: impl Fn(&str) -> bool) -> Option<usize> {
     entries.lines().enumerate().filter(|(_at, line)| is_wanted(line)).map(|(at, _line)| at).last()
 }
 
-fn bytes_of(folder: &Path) -> u64 {
+fn folder_bytes(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).expect("a folder").flatten();
     files
         .map(|file| file.metadata().expect("there"))
@@ -117,7 +117,7 @@ async fn describe(folder: &Path, stopped: Utc) {
 }
 
 /// Records a wallet that pays while a person has opened it, and while only a password file has.
-async fn unattended(folder: &Path) -> Utc {
+async fn record_unattended(folder: &Path) -> Utc {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("data");
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));

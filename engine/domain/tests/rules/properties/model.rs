@@ -67,7 +67,7 @@ pub(crate) enum ModelStatus {
     },
     /// `lapsed` is set once the wall clock has shown the end of the validity.
     ///
-    /// `void` is set if an untrusted journal was accepted before the signature; the payment is then never signed.
+    /// `is_void` is set if an untrusted journal was accepted before the signature; the payment is then never signed.
     Authorized {
         valid_before: u64,
         signed: bool,
