@@ -125,27 +125,27 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             return settlements::check(state, id, found).map(ChangedRecord::Settlement);
         }
         Event::PaymentAuthorized { draft: asked, terms } => {
-            return changed(payments::authorize(state, entry, asked, terms));
+            return changed_record(payments::authorize(state, entry, asked, terms));
         }
         Event::RequestHeld { draft: asked, reason, deadline } => {
-            return changed(requests::hold(state, entry, asked, *reason, deadline));
+            return changed_record(requests::hold(state, entry, asked, *reason, deadline));
         }
         Event::RequestRefused { draft: asked, refusal } => {
-            return changed(requests::refuse(state, entry, asked, refusal));
+            return changed_record(requests::refuse(state, entry, asked, refusal));
         }
         Event::DeviceAwaited { draft: asked, until } => {
-            return changed(prompts::add_awaiting(state, entry, asked, until));
+            return changed_record(prompts::add_awaiting(state, entry, asked, until));
         }
         Event::ExecutionStarted { draft: asked, until } => {
-            return changed(plans::start(state, entry, asked, until));
+            return changed_record(plans::start(state, entry, asked, until));
         }
         Event::PaymentApproved { id, terms, by, asset } => {
             let status = payments::authorized_status(terms, at, Approver::Operator(*by));
-            return changed(payments::approve(state, id, asset.as_deref(), status));
+            return changed_record(payments::approve(state, id, asset.as_deref(), status));
         }
         Event::DeviceAwaitApproved { id, by, until, asset } => {
             let status = prompts::awaiting_device_status(Approver::Operator(*by), at, until);
-            return changed(prompts::approve(state, id, asset.as_deref(), status));
+            return changed_record(prompts::approve(state, id, asset.as_deref(), status));
         }
         Event::ExecutionApproved { id, by, until, quote, floor, counted_value: counted } => {
             let measured = plans::PlanMeasurement {
@@ -154,50 +154,50 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 counted_value: *counted,
             };
             let plan = plans::new(entry, Approver::Operator(*by), until, measured);
-            return changed(plans::approve(state, id, plan));
+            return changed_record(plans::approve(state, id, plan));
         }
         Event::RequestDenied { id, reason, by, repeatable_until: told_until } => {
             let (reason, told_until) = (reason.clone(), told_until.clone());
             let status = Status::Denied { reason, at, by: *by, repeatable_until: told_until };
-            return changed(requests::end(state, id, status));
+            return changed_record(requests::end(state, id, status));
         }
         Event::RequestExpired { id, repeatable_until: told_until } => {
             let status = Status::Expired { at, repeatable_until: told_until.clone() };
-            return changed(requests::end(state, id, status));
+            return changed_record(requests::end(state, id, status));
         }
         Event::RequestRejected { id, refusal } => {
             let status = Status::Refused { refusal: refusal.clone(), at, was_held: true };
-            return changed(requests::end(state, id, status));
+            return changed_record(requests::end(state, id, status));
         }
         Event::PaymentSigned { id, signature } => {
-            return changed(payments::sign(state, id, signature));
+            return changed_record(payments::sign(state, id, signature));
         }
         Event::PaymentPrompted { id, terms } => {
-            return changed(prompts::count_prompt(state, id, terms, at));
+            return changed_record(prompts::count_prompt(state, id, terms, at));
         }
         Event::SignedOnDevice { id, signature } => {
-            return changed(prompts::sign(state, id, signature, at));
+            return changed_record(prompts::sign(state, id, signature, at));
         }
-        Event::PromptFailed { id } => return changed(prompts::uncount_prompt(state, id)),
+        Event::PromptFailed { id } => return changed_record(prompts::uncount_prompt(state, id)),
         Event::DeviceWaitEnded { id, end, repeatable_until: told_until } => {
-            return changed(prompts::end(state, id, *end, at, told_until));
+            return changed_record(prompts::end(state, id, *end, at, told_until));
         }
         Event::StepOpened { id, purpose, quote } => {
-            return changed(plans::open_step(state, id, *purpose, quote));
+            return changed_record(plans::open_step(state, id, *purpose, quote));
         }
         Event::StepEnded { id, outcome } => {
-            return changed(plans::change(state, id, |plan| plan.end_step(*outcome)));
+            return changed_record(plans::change(state, id, |plan| plan.end_step(*outcome)));
         }
-        Event::PermitOrdered { id, permit } => return changed(permits::order(state, id, permit)),
+        Event::PermitOrdered { id, permit } => return changed_record(permits::order(state, id, permit)),
         Event::PermitSigned { id, signature } => {
-            return changed(permits::sign(state, id, signature));
+            return changed_record(permits::sign(state, id, signature));
         }
-        Event::ExecutionEnded { id, end } => return changed(plans::end(state, id, end, at)),
-        Event::PlanClosed { id } => return changed(plans::close(state, id)),
+        Event::ExecutionEnded { id, end } => return changed_record(plans::end(state, id, end, at)),
+        Event::PlanClosed { id } => return changed_record(plans::close(state, id)),
     }
     None
 }
 
-fn changed(request: impl Into<Option<Arc<Request>>>) -> Option<ChangedRecord> {
+fn changed_record(request: impl Into<Option<Arc<Request>>>) -> Option<ChangedRecord> {
     request.into().map(ChangedRecord::Request)
 }

@@ -79,7 +79,7 @@ fn is_probe(request: &SimulationRequest) -> bool {
     matches!(request.calls.as_slice(), [only] if only.data.is_empty() && only.value.is_zero())
 }
 
-fn rejected(message: &str) -> ChainFault {
+fn rejected_fault(message: &str) -> ChainFault {
     ChainFault::Rejected { code: -32_000, message: message.to_owned() }
 }
 
@@ -351,7 +351,7 @@ impl Market {
     }
 
     fn send(&mut self, raw: &Bytes, tape: &Tape) -> Result<B256, ChainFault> {
-        let tx = evm::decode(raw).ok_or_else(|| rejected("invalid transaction"))?;
+        let tx = evm::decode(raw).ok_or_else(|| rejected_fault("invalid transaction"))?;
         let hash = tx.hash;
         tape.write(Observation::Broadcast(chain_notes::transaction(&tx)));
         if self.mode == NodeMode::Forgets {
@@ -360,7 +360,7 @@ impl Market {
         let accepted = self.ledger.accept(tx);
         match (self.mode, accepted) {
             (NodeMode::LosesAnswers, _any) => Err(unavailable()),
-            (_mode, Err(fault)) => Err(rejected(fault.text())),
+            (_mode, Err(fault)) => Err(rejected_fault(fault.text())),
             (_mode, Ok(())) => Ok(hash),
         }
     }
@@ -388,7 +388,7 @@ impl Market {
         let Some(answer) = done else {
             // A slow reader asks for a block that the nodes no longer have.
             tape.write(Observation::Read(Read::Failed { chain: self.chain() }));
-            return Err(rejected("header not found"));
+            return Err(rejected_fault("header not found"));
         };
         let answer = answer.map_err(|data| ChainFault::Reverted { data })?;
         self.show_head(tape);
@@ -555,7 +555,7 @@ impl Chain for WorldChain {
                 return done;
             }
             if market.mode == NodeMode::SingleCalls {
-                return Err(rejected("too many arguments, want at most 2"));
+                return Err(rejected_fault("too many arguments, want at most 2"));
             }
             let (answer, note) = rehearsal::as_account(&market.ledger, from, &call);
             note.into_iter().for_each(|note| self.tape.write(note));

@@ -89,9 +89,9 @@ impl Disk {
     /// Makes all writes and flushes fail from now on, or only the flushes.
     pub(crate) fn fail(&self, flushes_only: bool) {
         if let Self::Sectors(sectors) = self {
-            let full_for =
+            let failing_operations =
                 if flushes_only { FailingOperations::Flushes } else { FailingOperations::Writes };
-            sectors.inner.lock().unwrap().full_for = Some(full_for);
+            sectors.inner.lock().unwrap().failing_operations = Some(failing_operations);
         }
     }
 }
@@ -112,7 +112,7 @@ enum FailingOperations {
 struct Inner {
     /// The journal's short file and its history file.
     files: [File; 2],
-    full_for: Option<FailingOperations>,
+    failing_operations: Option<FailingOperations>,
     /// The number of the process that has the disk open. Accesses by older processes fail.
     process: u64,
 }
@@ -156,7 +156,7 @@ impl Sectors {
     fn open(&self, faults: &Arc<WorldFaults>) -> Result<Box<dyn Store>, StoreError> {
         let process = {
             let mut inner = self.inner.lock().unwrap();
-            inner.full_for = None;
+            inner.failing_operations = None;
             inner.process
         };
         let file = |at| {
@@ -211,8 +211,8 @@ impl Backend {
         }
         let fails = match writes {
             None => false,
-            Some(FailingOperations::Writes) => inner.full_for == Some(FailingOperations::Writes),
-            Some(FailingOperations::Flushes) => inner.full_for.is_some(),
+            Some(FailingOperations::Writes) => inner.failing_operations == Some(FailingOperations::Writes),
+            Some(FailingOperations::Flushes) => inner.failing_operations.is_some(),
         };
         if fails {
             return Err(io::ErrorKind::StorageFull.into());

@@ -178,7 +178,7 @@ impl Draw<'_> {
         }
     }
 
-    fn planned(&mut self) -> PlannedPayment {
+    fn draw_payment(&mut self) -> PlannedPayment {
         let size = match self.dice.roll(12) {
             0..=3 => Size::Micros(1 + self.dice.roll(3_000_000)),
             4 => Size::Micros(self.dice.one_of(&[0, 1, 10_000, 5_000_000])),
@@ -243,7 +243,7 @@ impl Draw<'_> {
         match self.dice.roll(100) {
             0..=29 => {
                 self.asks += 1;
-                Step::Ask(self.planned())
+                Step::Ask(self.draw_payment())
             }
             30..=37 => Step::Repeat { pick: self.pick(), variant: self.repeat_variant() },
             38..=41 => Step::Poll { pick: self.pick() },
@@ -316,14 +316,14 @@ impl Draw<'_> {
     fn crowd_step(&mut self) -> Step {
         match (self.swarm.crowds, self.swarm.together, self.dice.roll(4)) {
             (true, _, 0) => {
-                Step::Copies { planned: self.planned(), count: 2 + self.dice.roll(15) as u8 }
+                Step::Copies { planned: self.draw_payment(), count: 2 + self.dice.roll(15) as u8 }
             }
             (true, _, 1 | 2) => {
                 let (planned, count) = (self.crowd_payment(), 2 + self.dice.roll(25) as u8);
                 Step::Crowd { planned, count }
             }
             (_, true, _) => Step::Together,
-            _ => Step::Ask(self.planned()),
+            _ => Step::Ask(self.draw_payment()),
         }
     }
 
@@ -342,7 +342,7 @@ impl Draw<'_> {
             timeout_s: Some(60),
             oddity: Oddity::None,
             key: None,
-            ..self.planned()
+            ..self.draw_payment()
         }
     }
 
@@ -364,7 +364,7 @@ impl Draw<'_> {
             9 if swarm.freezes => Step::Freeze,
             10 if swarm.locks => Step::Lock,
             11 => Step::Repeat { pick: self.pick(), variant: RepeatVariant::None },
-            _ => Step::Ask(self.planned()),
+            _ => Step::Ask(self.draw_payment()),
         }
     }
 

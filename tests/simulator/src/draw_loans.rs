@@ -161,7 +161,7 @@ impl Draw<'_> {
         PlannedLoan { size: LoanAmount::Threshold(above), ..self.plain_supply() }
     }
 
-    fn held(&mut self) -> PlannedLoan {
+    fn draw_held_loan(&mut self) -> PlannedLoan {
         if self.dice.chance(3, 4) { self.held_supply() } else { self.withdrawal() }
     }
 
@@ -201,7 +201,7 @@ impl Draw<'_> {
             63..=65 => Step::Venues { agent: self.agent(), chain: self.chain() },
             66..=69 => Step::ApproveLoan { pick: self.pick() },
             70 => Step::DenyLoan { pick: self.pick() },
-            71..=73 => Step::ChangedLoan { planned: self.held(), change: self.change() },
+            71..=73 => Step::ChangedLoan { planned: self.draw_held_loan(), change: self.change() },
             74..=76 => Step::InterruptedLoan { planned: self.plain(), change: self.change() },
             77 | 78 if self.swarm.freezes => Step::FrozenLoan { planned: self.plain_supply() },
             77..=81 => self.outsider(),

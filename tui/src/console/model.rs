@@ -67,7 +67,7 @@ impl Pane {
         Self::ALL.iter().position(|pane| *pane == self).map_or(0, |index| index.saturating_add(1))
     }
 
-    pub(crate) fn numbered(number: usize) -> Option<Pane> {
+    pub(crate) fn from_number(number: usize) -> Option<Pane> {
         Self::ALL.get(number.checked_sub(1)?).copied()
     }
 }

@@ -39,13 +39,13 @@ async fn exchange(link: &mut Link, token: &str, program: Program) -> Result<(), 
             }
             nonce
         }
-        other => return Err(unexpected(other)),
+        other => return Err(unexpected_message(other)),
     };
     let proof = wire::proof(token, Side::Client, &ours, &theirs);
     link.send(&ToEngine::Proof { proof }).await?;
     match answer(link).await? {
         ToClient::Welcome => Ok(()),
-        other => Err(unexpected(other)),
+        other => Err(unexpected_message(other)),
     }
 }
 
@@ -78,7 +78,7 @@ fn impostor() -> Fault {
     Fault::because(Code::AuthFailed, message)
 }
 
-fn unexpected(message: ToClient) -> Fault {
+fn unexpected_message(message: ToClient) -> Fault {
     match message {
         ToClient::Refused { fault } => fault,
         ToClient::Hello { .. }

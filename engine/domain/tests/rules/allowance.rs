@@ -200,12 +200,12 @@ fn open_reservations_are_carried_into_the_new_allowance() {
     }
     let held = world.holds(payment(6_000_000));
     world.clock.pass_until("2026-01-16T00:00:00Z");
-    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(6)));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::dollars(6)));
     let refusal = world.refuses(payment(4_000_001));
     assert_eq!((refusal.code, refusal.bound), (Code::ExceedsDailyLimit, Some(Usd::dollars(4))));
     world.holds(payment(4_000_000));
     world.approves(held);
-    assert_eq!((world.spent(), world.reserved()), (Usd::dollars(6), Usd::dollars(4)));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::dollars(6), Usd::dollars(4)));
 }
 
 #[test]
@@ -426,9 +426,9 @@ mod hardening {
         world.clock.shift_wall_clock(DAY);
         world.must(Action::Renew { agent: build::agent(0) });
         // The clock jump also ended the hold, but its reservation is released only when that end is recorded.
-        assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(6)));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::dollars(6)));
         world.tick();
-        assert_eq!(world.reserved(), Usd::ZERO);
+        assert_eq!(world.reserved_value(), Usd::ZERO);
         assert!(matches!(world.status(held), bursar_domain::Status::Expired { .. }));
     }
 

@@ -399,12 +399,12 @@ impl World {
     /// Makes a new request that must be refused without spending or reserving value.
     #[track_caller]
     pub(crate) fn refuses(&mut self, payment: PaymentAsk) -> Refusal {
-        let before = (self.spent(), self.reserved());
+        let before = (self.spent(), self.reserved_value());
         let refusal = match self.ask(payment) {
             Answer::Refuses(_, refusal) | Answer::Unrecorded(refusal) => refusal,
             other => panic!("not refused: {other:?}"),
         };
-        assert_eq!((self.spent(), self.reserved()), before, "a refusal costs nothing");
+        assert_eq!((self.spent(), self.reserved_value()), before, "a refusal costs nothing");
         refusal
     }
 
@@ -489,7 +489,7 @@ impl World {
         self.state.spent(&self.state.agents[&build::agent(0)], &self.now()).payment
     }
 
-    pub(crate) fn reserved(&self) -> Usd {
+    pub(crate) fn reserved_value(&self) -> Usd {
         self.state.agents[&build::agent(0)].reserved.payment
     }
 

@@ -83,15 +83,15 @@ impl Counters {
         }
     }
 
-    pub(super) fn trades_rejected(&self) -> u64 {
+    pub(super) fn rejected_trade_count(&self) -> u64 {
         self.trades_rejected.load(Ordering::Relaxed)
     }
 
-    pub(super) fn signed(&self) -> u64 {
+    pub(super) fn signed_count(&self) -> u64 {
         self.signed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn rejected(&self) -> u64 {
+    pub(super) fn rejected_count(&self) -> u64 {
         self.rejected.load(Ordering::Relaxed)
     }
 }

@@ -74,10 +74,10 @@ async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("service", "Bursar")
         .with("version", env!("CARGO_PKG_VERSION"))
         .with("status", "ready")
-        .with("signed", api.counters.signed())
-        .with("rejected", api.counters.rejected())
+        .with("signed", api.counters.signed_count())
+        .with("rejected", api.counters.rejected_count())
         .with("traded", api.execution_counter.total())
-        .with("trade_rejected", api.counters.trades_rejected())
+        .with("trade_rejected", api.counters.rejected_trade_count())
         .with("started_at", local_time(api.started, api.started_offset_s));
     let asked = body.get(api.agent_field).is_some() || body.get("signature").is_some();
     if asked {

@@ -158,13 +158,13 @@ impl Sender<'_> {
         let both = futures::future::try_join(simulated, data_fees).await;
         let (simulated, data_fees) = both.map_err(|fault| match fault {
             // A node refuses a sender that cannot pay for its gas.
-            ChainFault::Rejected { .. } if is_short => unfunded(),
+            ChainFault::Rejected { .. } if is_short => unfunded_refusal(),
             _other => chain_unavailable(),
         })?;
         // A call that runs out of gas returns no data.
         let is_starved = |(_at, failed): (usize, &SimulatedCall)| failed.data.is_empty();
         if is_short && simulated.failure().is_some_and(is_starved) {
-            return Err(unfunded());
+            return Err(unfunded_refusal());
         }
         Ok(RehearsalResult { simulated, data_fees })
     }
@@ -187,7 +187,7 @@ impl Sender<'_> {
     }
 }
 
-fn unfunded() -> Refusal {
+fn unfunded_refusal() -> Refusal {
     let message = "The paying address does not hold enough ETH for gas.";
     Refusal::because(Code::InsufficientFunds, message)
 }

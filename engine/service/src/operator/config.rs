@@ -25,11 +25,11 @@ use crate::endpoints;
 pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Result<Done, Fault> {
     match order {
         ConfigOrder::Get { key, reveal } => {
-            Ok(Answer::Setting(SettingsView::now(engine).setting(key, reveal)).into())
+            Ok(Answer::Setting(SettingsView::current(engine).setting(key, reveal)).into())
         }
         ConfigOrder::Set { key, value } => set(engine, key, &value).await,
         ConfigOrder::List => {
-            let now = SettingsView::now(engine);
+            let now = SettingsView::current(engine);
             let settings = Key::all().into_iter().map(|key| now.setting(key, false)).collect();
             Ok(Answer::Settings { settings }.into())
         }
@@ -44,7 +44,7 @@ pub(super) async fn set(
 ) -> Result<Done, Fault> {
     let given = values::ParsedValue::parse(key, words);
     let given = given.map_err(|why| Fault::because(Code::BadInput, format!("{key}: {why}.")))?;
-    let (was, _missing) = SettingsView::now(engine).value(key, false);
+    let (was, _missing) = SettingsView::current(engine).value(key, false);
     match (key, &given) {
         (Key::Rate, values::ParsedValue::Number(0)) => {
             act(engine, Action::Set(Setting::RateLimitOff(true))).await?;
@@ -69,7 +69,7 @@ pub(super) async fn set(
             }
         },
     }
-    let answer = SettingAnswer { was: Some(was), ..SettingsView::now(engine).setting(key, false) };
+    let answer = SettingAnswer { was: Some(was), ..SettingsView::current(engine).setting(key, false) };
     Ok(Done {
         answer: Answer::Setting(answer),
         warnings: warnings(engine, key).await,
@@ -169,7 +169,7 @@ struct SettingsView {
 }
 
 impl SettingsView {
-    fn now(engine: &EngineContext) -> Self {
+    fn current(engine: &EngineContext) -> Self {
         Self { config: engine.settings.get(), state: engine.core.view().state.clone() }
     }
 

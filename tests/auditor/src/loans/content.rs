@@ -32,7 +32,7 @@ impl Content<'_> {
         }
     }
 
-    fn own(&self, address: &Address) -> bool {
+    fn is_own(&self, address: &Address) -> bool {
         *address == self.tx.from.to_lowercase()
     }
 
@@ -146,7 +146,7 @@ impl Content<'_> {
 
     /// Checks that every owner and receiver is the paying address.
     fn check_ends(&self, ends: &[&Address]) -> Result<(), BrokenRule> {
-        match ends.iter().find(|end| !self.own(end)) {
+        match ends.iter().find(|end| !self.is_own(end)) {
             Some(other) => {
                 broken_rule(format!("it names {other}, which is not the paying address"))
             }

@@ -7,7 +7,7 @@ use crate::plans::Authorization;
 use crate::{Auditor, Violation};
 
 /// When this many plans of an agent have paid for gas and failed on one UTC day, its next plan needs the operator.
-const FAILED_A_DAY: usize = 20;
+const FAILED_PLANS_PER_DAY_MAX: usize = 20;
 
 impl Auditor {
     /// Checks that a step may be signed: without an approval, or with one and a fresh quote that reaches the minimum.
@@ -81,7 +81,7 @@ impl Auditor {
         let mine =
             book.records.iter().filter(|(_, r)| r.agent == rec.agent && r.utc_day == Some(today));
         let failed = mine.filter(|(other, r)| self.trades.surely_failed(**other, r)).count();
-        if failed >= FAILED_A_DAY {
+        if failed >= FAILED_PLANS_PER_DAY_MAX {
             let what = format!("a plan began without approval after {failed} failed ones today");
             return Err(self.trade_violation(key, "failed plans", &what));
         }

@@ -28,7 +28,7 @@ pub(crate) struct Content<'a> {
 }
 
 impl Content<'_> {
-    fn own(&self, to: &Recipient) -> bool {
+    fn is_own(&self, to: &Recipient) -> bool {
         match to {
             Recipient::Caller => true,
             Recipient::Router => false,
@@ -109,15 +109,15 @@ impl Content<'_> {
         let native_out = trade.token_out == NATIVE && !swap.is_v4;
         let to_router = matches!(swap.recipient, Some(Recipient::Router))
             || matches!(&swap.recipient, Some(Recipient::Address(a)) if *a == self.tx.to.to_lowercase());
-        let to_owner = swap.recipient.as_ref().is_some_and(|to| self.own(to));
-        let unwraps = swap.unwraps.iter().filter(|(to, _)| self.own(to)).count();
+        let to_owner = swap.recipient.as_ref().is_some_and(|to| self.is_own(to));
+        let unwraps = swap.unwraps.iter().filter(|(to, _)| self.is_own(to)).count();
         if native_out && !(to_router && unwraps == 1 && swap.unwraps.len() == 1) {
             return broken("the native coins do not reach our address");
         }
         if !native_out && (!to_owner || !swap.unwraps.is_empty()) {
             return broken(format!("the output goes to {:?}", swap.recipient));
         }
-        if swap.sweeps.iter().any(|(_, to)| !self.own(to)) {
+        if swap.sweeps.iter().any(|(_, to)| !self.is_own(to)) {
             return broken("a remainder goes to another address");
         }
         let wraps = swap.wraps.iter().all(|(to, amount)| {

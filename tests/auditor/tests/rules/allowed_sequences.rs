@@ -41,7 +41,7 @@ fn expired_request_releases_its_reservation_after_fifteen_minutes() {
     driver.call(sign(&third), refusal(429, "EXCEEDS_DAILY_LIMIT", Some("three")));
     driver.advance_ms(900_000);
     driver.order(approve("one"), refuses("REQUEST_EXPIRED"));
-    driver.call(poll("two"), rejected("two", Some("REQUEST_EXPIRED")));
+    driver.call(poll("two"), rejected_answer("two", Some("REQUEST_EXPIRED")));
     let fourth = driver.hmac(1);
     driver.pays(&fourth, "four");
 }
@@ -52,12 +52,12 @@ fn denied_bearer_request_repeats_its_denial_for_fifteen_minutes_only() {
     let ask = driver.bearer(30);
     driver.holds(&ask, "one");
     driver.order(Order::Deny { id: "one".into() }, End::Decided { status: "denied".into() });
-    driver.call(sign(&ask), rejected("one", Some("REQUEST_DENIED")));
+    driver.call(sign(&ask), rejected_answer("one", Some("REQUEST_DENIED")));
     driver.advance_ms(899_000);
-    driver.call(sign(&ask), rejected("one", Some("REQUEST_DENIED")));
+    driver.call(sign(&ask), rejected_answer("one", Some("REQUEST_DENIED")));
     driver.advance_ms(2_000);
     driver.holds(&ask, "two");
-    driver.call(poll("one"), rejected("one", Some("REQUEST_DENIED")));
+    driver.call(poll("one"), rejected_answer("one", Some("REQUEST_DENIED")));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn refusals_are_remembered_for_hmac_agents_only() {
     let ask = driver.bearer(51);
     driver.call(sign(&ask), refusal(403, "EXCEEDS_PER_REQUEST_MAX", Some("two")));
     driver.call(sign(&ask), refusal(403, "EXCEEDS_PER_REQUEST_MAX", Some("three")));
-    driver.call(poll("three"), rejected("three", Some("EXCEEDS_PER_REQUEST_MAX")));
+    driver.call(poll("three"), rejected_answer("three", Some("EXCEEDS_PER_REQUEST_MAX")));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn parallel_copies_of_a_call_give_one_payment() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.bearer(5);
     let tickets: Vec<_> = (0..16).map(|_| driver.open_call(sign(&ask))).collect();
-    driver.accepts(signed("one", "one"));
+    driver.accepts(signed_observation("one", "one"));
     let payment = driver.payment(&ask, "one");
     for ticket in tickets {
         driver.accepts(Observation::Answered { ticket, answer: header("one", &payment) });
@@ -93,7 +93,7 @@ fn concurrent_calls_for_the_last_allowance_may_be_decided_in_any_order() {
     let (first, second) = (driver.open_call(sign(&a)), driver.open_call(sign(&b)));
     let answer = refusal(429, "EXCEEDS_DAILY_LIMIT", Some("one"));
     driver.accepts(Observation::Answered { ticket: first, answer });
-    driver.accepts(signed("two", "two"));
+    driver.accepts(signed_observation("two", "two"));
     let payment = driver.payment(&b, "two");
     driver.accepts(Observation::Answered { ticket: second, answer: header("two", &payment) });
 }
@@ -123,7 +123,7 @@ fn payment_unsigned_at_a_crash_is_signed_with_its_decided_terms() {
     driver.advance_ms(5_000);
     driver.restart();
     let ticket = driver.open_call(sign(&ask));
-    driver.accepts(signed("one", "one"));
+    driver.accepts(signed_observation("one", "one"));
     driver.accepts(Observation::Answered { ticket, answer: header("one", &payment) });
     driver.standing("HHH111", 100, 15, 0).unwrap();
 }
@@ -198,7 +198,7 @@ fn approval_with_an_old_card_digest_is_refused() {
     driver.order(with("old"), refuses("CARD_CHANGED"));
     driver.order(with("new"), End::Decided { status: "executing".into() });
     driver.call(poll("one"), Answer::Executing { id: "one".into() });
-    driver.accepts(signed("one", "one"));
+    driver.accepts(signed_observation("one", "one"));
     let payment = driver.payment(&ask, "one");
     driver.call(poll("one"), header("one", &payment));
 }

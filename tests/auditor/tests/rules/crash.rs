@@ -38,13 +38,13 @@ fn approval_lost_in_a_crash_may_have_happened_and_counts_once() {
         driver.restart();
         if happened {
             driver.standing("HHH111", 100, 30, 0).unwrap();
-            driver.accepts(signed("one", "one"));
+            driver.accepts(signed_observation("one", "one"));
             driver.call(poll("one"), header("one", &payment));
             driver.order(approve("one"), refuses("REQUEST_ALREADY_PROCESSED"));
         } else {
             driver.call(poll("one"), Answer::Pending { id: "one".into() });
             driver.standing("HHH111", 100, 0, 30).unwrap();
-            assert!(driver.auditor.observe(&signed("one", "one")).is_err());
+            assert!(driver.auditor.observe(&signed_observation("one", "one")).is_err());
         }
     }
     let mut driver = AuditorDriver::new(policy(100, 50, 20));

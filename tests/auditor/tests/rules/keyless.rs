@@ -34,8 +34,8 @@ fn executed_trade() -> (Trader, TradeState) {
     let ticket = asks(&mut trader, &buy(40));
     trader.answers(ticket, "one", TradeState::Executing);
     let swap = trader.executes(&buy(40), fair_output(40), fair_output(40));
-    trader.polls("one", executed(&swap, Some(fair_output(40))));
-    (trader, executed(&swap, Some(fair_output(40))))
+    trader.polls("one", executed_state(&swap, Some(fair_output(40))));
+    (trader, executed_state(&swap, Some(fair_output(40))))
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn repeat_within_ten_minutes_is_the_first_trade() {
         let (mut trader, ticket, end) = repeated();
         trader.answers(ticket, "one", end);
         let (mut trader, ticket, _) = repeated();
-        trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Executing));
+        trader.rejects(REPEAT_RULE, answered_observation(ticket, "two", TradeState::Executing));
     }
 }
 
@@ -68,7 +68,7 @@ fn repeat_after_ten_minutes_is_a_new_trade() {
     trader.answers(ticket, "two", TradeState::Executing);
     trader.executes(&buy(40), fair_output(40), fair_output(40));
     let (mut trader, ticket, end) = repeated();
-    trader.rejects("repeats", answered(ticket, "one", end));
+    trader.rejects("repeats", answered_observation(ticket, "one", end));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn wall_clock_does_not_end_the_ten_minutes() {
         let wall = trader.driver.clocks.wall_ms;
         trader.driver.set_wall(wall + hours * 60 * MINUTES);
         let ticket = asks(&mut trader, &buy(40));
-        trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Pending));
+        trader.rejects(REPEAT_RULE, answered_observation(ticket, "two", TradeState::Pending));
     }
 }
 
@@ -95,7 +95,7 @@ fn trade_that_has_not_ended_is_merged_for_longer() {
     let (mut trader, ticket) = held();
     trader.answers(ticket, "one", TradeState::Pending);
     let (mut trader, ticket) = held();
-    trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Pending));
+    trader.rejects(REPEAT_RULE, answered_observation(ticket, "two", TradeState::Pending));
 
     let mut trader = Trader::new(limits());
     let ticket = asks(&mut trader, &buy(40));
@@ -107,7 +107,7 @@ fn trade_that_has_not_ended_is_merged_for_longer() {
     trader.accepts(Observation::Broadcast(swap));
     trader.driver.advance_ms(20 * MINUTES);
     let ticket = asks(&mut trader, &buy(40));
-    trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Executing));
+    trader.rejects(REPEAT_RULE, answered_observation(ticket, "two", TradeState::Executing));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn trade_that_ended_before_any_broadcast_is_forgotten() {
     let (mut trader, ticket) = ended(true);
     trader.answers(ticket, "one", refused_for("PRICE_MOVED"));
     let (mut trader, ticket) = ended(true);
-    trader.rejects(REPEAT_RULE, answered(ticket, "two", TradeState::Executing));
+    trader.rejects(REPEAT_RULE, answered_observation(ticket, "two", TradeState::Executing));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn simultaneous_copies_are_one_trade() {
     // Before its first broadcast, the plan could be rejected and a copy be a new trade. Now a copy is the same trade.
     let approve = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&approve);
-    trader.rejects(REPEAT_RULE, answered(all[2], "two", TradeState::Executing));
+    trader.rejects(REPEAT_RULE, answered_observation(all[2], "two", TradeState::Executing));
 }
 
 #[test]

@@ -16,8 +16,8 @@ fn single_deposit_above_its_maximum_is_refused() {
     let mut lender = Lender::new(lending());
     lender.holds(&supply(200), "one");
     Lender::new(lending()).hold_rejected("per deposit", &supply(201));
-    Lender::new(lending()).refused(&supply(201), "one", "PER_DEPOSIT_EXCEEDED");
-    Lender::new(lending()).refusal_rejected("per deposit", &supply(200), "PER_DEPOSIT_EXCEEDED");
+    Lender::new(lending()).ask_and_refuse(&supply(201), "one", "PER_DEPOSIT_EXCEEDED");
+    Lender::new(lending()).expect_refusal_rejected("per deposit", &supply(200), "PER_DEPOSIT_EXCEEDED");
 }
 
 #[test]
@@ -32,10 +32,10 @@ fn held_supplies_of_all_agents_and_networks_reserve() {
         lender
     };
     reserved().hold_rejected("exposure", &supply(101));
-    reserved().refused(&supply(101), "three", "EXPOSURE_EXCEEDED");
+    reserved().ask_and_refuse(&supply(101), "three", "EXPOSURE_EXCEEDED");
     reserved().holds(&supply(100), "three");
     // No state explains the refusal of a supply that fits.
-    reserved().refusal_rejected("I-d", &supply(100), "EXPOSURE_EXCEEDED");
+    reserved().expect_refusal_rejected("I-d", &supply(100), "EXPOSURE_EXCEEDED");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn reservation_returns_once_when_its_loan_is_denied_or_expires() {
             lender
         };
         free().holds(&supply(200), "three");
-        free().refusal_rejected("I-d", &supply(50), "EXPOSURE_EXCEEDED");
+        free().expect_refusal_rejected("I-d", &supply(50), "EXPOSURE_EXCEEDED");
     }
     // If the reservation returned twice, it would leave room that does not exist.
     let mut lender = Lender::new(lending());
@@ -245,7 +245,7 @@ fn operations_of_a_day_refuse_supplies_and_hold_withdrawals() {
         lender
     };
     used().hold_rejected("operations", &supply(10));
-    used().refused(&supply(10), "three", "DAILY_OPS_EXCEEDED");
+    used().ask_and_refuse(&supply(10), "three", "DAILY_OPS_EXCEEDED");
     used().start_rejected("operations", &withdraw(LoanAmount::Assets(DOLLAR)));
     used().holds(&withdraw(LoanAmount::Assets(DOLLAR)), "three");
     // The next day has its own operations.
@@ -258,7 +258,7 @@ fn operations_of_a_day_refuse_supplies_and_hold_withdrawals() {
 
     let mut lender = Lender::new(policy());
     lender.lends(&supply(40), "one");
-    lender.refusal_rejected("operations", &supply(10), "DAILY_OPS_EXCEEDED");
+    lender.expect_refusal_rejected("operations", &supply(10), "DAILY_OPS_EXCEEDED");
 }
 
 /// Plays a supply of 200 dollars until its block. The last node to answer reports `lies` less than the true position.

@@ -34,10 +34,10 @@ fn venue_without_trust_gets_no_supply() {
         with_vault(lending(), facts.clone()).start_rejected(rule, &supply(40));
         with_vault(lending(), facts.clone()).hold_rejected(rule, &supply(40));
         if rule == "trust" {
-            with_vault(lending(), facts).refused(&supply(40), "one", "VENUE_NOT_PERMITTED");
+            with_vault(lending(), facts).ask_and_refuse(&supply(40), "one", "VENUE_NOT_PERMITTED");
         }
     }
-    Lender::new(lending()).refusal_rejected("trust", &supply(40), "VENUE_NOT_PERMITTED");
+    Lender::new(lending()).expect_refusal_rejected("trust", &supply(40), "VENUE_NOT_PERMITTED");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn share_prices_of_requests_and_steps_are_compared() {
     lender.start_rejected("must ask", &supply(40));
 
     let mut lender = with_vault(lending(), dearer_vault());
-    lender.refused(&supply(201), "one", "PER_DEPOSIT_EXCEEDED");
+    lender.ask_and_refuse(&supply(201), "one", "PER_DEPOSIT_EXCEEDED");
     lender.venues.insert(VAULT.into(), vault());
     lender.start_rejected("must ask", &supply(40));
 

@@ -21,7 +21,7 @@ fn auditor_rejects_a_payment_with_changed_terms() {
         let mut payment = driver.payment(&ask, "one");
         change(&mut payment);
         let ticket = driver.open_call(sign(&ask));
-        driver.accepts(signed("one", "one"));
+        driver.accepts(signed_observation("one", "one"));
         let found =
             driver.rejects(Observation::Answered { ticket, answer: header("one", &payment) });
         assert_eq!(found.rule, "terms");

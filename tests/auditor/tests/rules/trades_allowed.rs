@@ -35,7 +35,7 @@ fn rehearsal_before_the_swap_may_fail_while_the_call_is_open() {
     let ticket = trader.opens(&buy(40), fair_output(40));
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
     trader.sends(&tx);
-    trader.rehearsed(&buy(40), Rehearsal::Failed);
+    trader.show_rehearsal(&buy(40), Rehearsal::Failed);
     trader.answers(ticket, "one", TradeState::Executing);
     trader.polls("one", FAILED);
 }
@@ -77,7 +77,7 @@ fn call_may_be_refused_for_an_unreachable_node() {
     let ticket = trader.open_call(&ask);
     trader.answers(ticket, "one", rejected_as(Some("REQUOTE_FAILED")));
     let ticket = trader.open_call(&ask);
-    let changed = answered(ticket, "one", rejected_as(Some("OTHER")));
+    let changed = answered_observation(ticket, "one", rejected_as(Some("OTHER")));
     trader.rejects("same ask, same answer", changed);
 }
 
@@ -129,7 +129,7 @@ fn trade_refused_by_a_failed_disk_may_exist_after_the_restart() {
     trader.polls("one", TradeState::Pending);
     let mut trader = Trader::new(limits());
     let ticket = trader.opens(&buy(150), fair_output(150));
-    trader.rejects("disk", answered(ticket, "one", failed()));
+    trader.rejects("disk", answered_observation(ticket, "one", failed()));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn automatic_trade_is_judged_when_it_is_decided() {
     trader.driver.advance_ms(3_600_000);
     trader.price(9000, 2000);
     trader.head();
-    trader.answers(ticket, "one", executed(&swap, Some(49_975_000)));
+    trader.answers(ticket, "one", executed_state(&swap, Some(49_975_000)));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn uncertain_price_may_hold_what_is_above_the_maximum() {
     trader.answers(ticket, "one", TradeState::Pending);
     let mut trader = Trader::new(limits());
     let ticket = trader.opens(&sell(COIN_WEI / 10), 240_000_000);
-    trader.rejects("refusals", answered(ticket, "one", TradeState::Pending));
+    trader.rejects("refusals", answered_observation(ticket, "one", TradeState::Pending));
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn refusal_without_an_id_is_not_remembered() {
     trader.answers(ticket, "one", TradeState::Executing);
     // The wallet remembers the call once its request has an id.
     let ticket = trader.open_call(&ask);
-    trader.rejects("same ask, same answer", answered(ticket, "two", TradeState::Executing));
+    trader.rejects("same ask, same answer", answered_observation(ticket, "two", TradeState::Executing));
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn calls_with_equal_terms_are_told_apart_by_their_answers() {
     trader.includes(&swap, true, vec![transfer(WETH, V3_ROUTER, crate::common::MAIN, 9)]);
     trader.blocks(2);
     trader.answers(two, "second", refused_for("TOO_BUSY"));
-    trader.answers(one, "first", executed(&swap, Some(9)));
+    trader.answers(one, "first", executed_state(&swap, Some(9)));
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn allowances_from_before_may_remain_or_shrink() {
         };
         show(&mut trader, 500);
         let swap = trader.swaps(&buy(40), fair_output(40), "one", 7);
-        trader.polls("one", executed(&swap, None));
+        trader.polls("one", executed_state(&swap, None));
         show(&mut trader, left);
         trader.accepts(Observation::Calm);
         trader.driver.advance_ms(600_000);
@@ -333,7 +333,7 @@ fn allowance_for_another_contract_is_not_that_of_the_plan() {
     for (spender, right) in [(PERMIT2, true), (V3_ROUTER, false)] {
         let mut trader = Trader::new(limits());
         let swap = trader.swaps(&buy(40), fair_output(40), "one", 7);
-        trader.polls("one", executed(&swap, None));
+        trader.polls("one", executed_state(&swap, None));
         let (token, spender) = (COIN.into(), spender.into());
         let open = vec![OpenAllowance { token, spender, permit2: false, amount: 500 }];
         let (chain, block, owner) = (BASE, trader.block, crate::common::MAIN.into());

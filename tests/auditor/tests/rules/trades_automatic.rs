@@ -15,7 +15,7 @@ fn automatic(
     let ask = trader.ask(trade);
     let ticket = trader.open_call(&ask);
     show(&mut trader);
-    let judged = trader.driver.auditor.observe(&answered(ticket, "one", TradeState::Executing));
+    let judged = trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Executing));
     judged.map_err(|found| found.rule.to_owned())
 }
 
@@ -135,7 +135,7 @@ fn by_prices_of(wei: u128, out: u128, show: impl FnOnce(&mut Trader)) -> Result<
     let ticket = trader.open_call(&ask);
     let quoted = trader.quote(&trade, out);
     trader.unpriced_market(&trade, quoted);
-    let judged = trader.driver.auditor.observe(&answered(ticket, "one", TradeState::Executing));
+    let judged = trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Executing));
     judged.map_err(|found| found.rule.to_owned())
 }
 
@@ -189,7 +189,7 @@ fn held(
     trader.has_large_balances = false;
     let ticket = trader.opens(trade, fair_output(40));
     show(&mut trader);
-    let judged = trader.driver.auditor.observe(&answered(ticket, "one", TradeState::Pending));
+    let judged = trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Pending));
     judged.map_err(|found| found.rule.to_owned())
 }
 
@@ -230,7 +230,7 @@ fn auditor_rejects_a_trade_on_a_disabled_network() {
     let mut trader = Trader::new(limits());
     trader.order(Order::SwitchNetwork { chain: BASE, on: false });
     let ticket = trader.opens(&buy(40), fair_output(40));
-    trader.rejects("refusals", answered(ticket, "one", TradeState::Pending));
+    trader.rejects("refusals", answered_observation(ticket, "one", TradeState::Pending));
 }
 
 #[test]
@@ -238,20 +238,20 @@ fn auditor_rejects_a_trade_without_any_quote() {
     let mut trader = Trader::new(limits());
     let ask = trader.ask(&buy(150));
     let ticket = trader.open_call(&ask);
-    trader.rejects("refusals", answered(ticket, "one", TradeState::Pending));
+    trader.rejects("refusals", answered_observation(ticket, "one", TradeState::Pending));
 }
 
 #[test]
 fn auditor_rejects_refusing_a_trade_without_a_reason() {
     let mut trader = Trader::new(limits());
     let ticket = trader.opens(&buy(40), fair_output(40));
-    trader.rejects("refusals", answered(ticket, "one", refused_for("ANYTHING")));
+    trader.rejects("refusals", answered_observation(ticket, "one", refused_for("ANYTHING")));
     // A failed quote is a reason to refuse.
     let mut trader = Trader::new(limits());
     let ticket = trader.opens(&buy(40), fair_output(40));
     let failed = Quoted { amount_out: None, ..trader.quote(&buy(40), 0) };
     trader.accepts(Observation::Quoted(Box::new(failed)));
-    trader.accepts(answered(ticket, "one", refused_for("NO_LIQUIDITY")));
+    trader.accepts(answered_observation(ticket, "one", refused_for("NO_LIQUIDITY")));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn auditor_rejects_an_automatic_trade_while_the_journal_is_doubted() {
     let mut trader = Trader::new(limits());
     trader.accepts(Observation::JournalDoubted { doubted: true });
     let ticket = trader.opens(&buy(40), fair_output(40));
-    trader.rejects("automatic", answered(ticket, "one", TradeState::Executing));
+    trader.rejects("automatic", answered_observation(ticket, "one", TradeState::Executing));
     let mut trader = Trader::new(limits());
     trader.accepts(Observation::JournalDoubted { doubted: true });
     trader.accepts(Observation::JournalDoubted { doubted: false });

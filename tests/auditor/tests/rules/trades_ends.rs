@@ -52,7 +52,7 @@ fn auditor_rejects_a_fill_other_than_what_arrived() {
         let (mut trader, swap) = included(|_| {});
         trader.blocks(2);
         let ticket = trader.poll("one");
-        let answer = answered(ticket, "one", executed(&swap, told));
+        let answer = answered_observation(ticket, "one", executed_state(&swap, told));
         if right {
             trader.accepts(answer);
         } else {
@@ -93,7 +93,7 @@ fn auditor_rejects_a_native_fill_other_than_what_arrived() {
         })));
         trader.blocks(2);
         let ticket = trader.poll("one");
-        let answer = answered(ticket, "one", executed(&swap, Some(told)));
+        let answer = answered_observation(ticket, "one", executed_state(&swap, Some(told)));
         trader.driver.auditor.observe(&answer).map_err(|found| found.rule.to_owned())
     };
     assert_eq!(fill(900, 900, 900), Ok(()));
@@ -107,7 +107,7 @@ fn auditor_rejects_an_execution_without_confirmations() {
         let (mut trader, swap) = included(|_| {});
         trader.blocks(more);
         let ticket = trader.poll("one");
-        let answer = answered(ticket, "one", executed(&swap, None));
+        let answer = answered_observation(ticket, "one", executed_state(&swap, None));
         if right {
             trader.accepts(answer);
         } else {
@@ -116,7 +116,7 @@ fn auditor_rejects_an_execution_without_confirmations() {
     }
     let (mut trader, swap) = included(|_| {});
     trader.accepts(Observation::Mined { chain: BASE, hash: swap.hash.clone(), succeeded: true });
-    trader.polls("one", executed(&swap, None));
+    trader.polls("one", executed_state(&swap, None));
 }
 
 #[test]
@@ -125,32 +125,32 @@ fn auditor_rejects_an_execution_that_never_happened() {
     // signed.
     let (mut trader, swap) = included(|i| i.succeeded = false);
     trader.blocks(2);
-    trader.poll_rejects("executed", "one", executed(&swap, None));
+    trader.poll_rejects("executed", "one", executed_state(&swap, None));
     let (mut trader, swap) = included(|_| {});
     trader.blocks(2);
     let other = Transaction { hash: "0xother".into(), ..swap };
-    trader.poll_rejects("executed", "one", executed(&other, None));
+    trader.poll_rejects("executed", "one", executed_state(&other, None));
     let (mut trader, swap) = included(|_| {});
     trader.accepts(Observation::Unmined { chain: BASE, hash: swap.hash.clone() });
     trader.blocks(2);
-    trader.poll_rejects("executed", "one", executed(&swap, None));
+    trader.poll_rejects("executed", "one", executed_state(&swap, None));
     let mut trader = Trader::new(limits());
     trader.starts(&buy(40), fair_output(40), "one");
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
-    trader.poll_rejects("executed", "one", executed(&tx, None));
+    trader.poll_rejects("executed", "one", executed_state(&tx, None));
 }
 
 #[test]
 fn auditor_rejects_a_status_that_goes_back() {
     let (mut trader, swap) = included(|_| {});
     trader.blocks(2);
-    trader.polls("one", executed(&swap, Some(707)));
+    trader.polls("one", executed_state(&swap, Some(707)));
     for state in [
         TradeState::Pending,
         TradeState::Executing,
         rejected_as(None),
         FAILED,
-        executed(&swap, None),
+        executed_state(&swap, None),
     ] {
         trader.poll_rejects("I-p", "one", state);
     }
@@ -341,7 +341,7 @@ fn trades_lost_in_a_crash_may_exist_and_count() {
     trader.driver.restart();
     // The daily volume left is 300 - 150 or 300, so both answers are possible.
     let ticket = trader.opens(&buy(151), fair_output(151));
-    trader.accepts(answered(ticket, "two", refused_for("EXCEEDS_DAILY_VOLUME")));
+    trader.accepts(answered_observation(ticket, "two", refused_for("EXCEEDS_DAILY_VOLUME")));
     trader.holds(&buy(200), fair_output(200), "three");
     // A repeat of the lost call returns its trade.
     let ticket = trader.open_call(&ask);
@@ -358,7 +358,7 @@ fn trades_lost_in_a_crash_may_exist_and_count() {
     trader.polls("one", rejected_as(None));
     let mut trader = Trader::new(limits());
     let ticket = trader.poll("never");
-    trader.rejects("I-m", answered(ticket, "never", TradeState::Pending));
+    trader.rejects("I-m", answered_observation(ticket, "never", TradeState::Pending));
 }
 
 #[test]
@@ -376,7 +376,7 @@ fn signed_step_lost_in_a_crash_may_be_sent_or_dropped() {
             let log = transfer(WETH, V3_ROUTER, MAIN, 707);
             trader.includes(&swap, true, vec![log]);
             trader.blocks(2);
-            trader.polls("one", executed(&swap, Some(707)));
+            trader.polls("one", executed_state(&swap, Some(707)));
         } else {
             trader.polls("one", rejected_as(None));
         }
@@ -391,7 +391,7 @@ fn auditor_rejects_trading_without_proof_or_permission() {
     let frozen = refusal(403, "AGENTS_FROZEN", None);
     trader.accepts(Observation::Answered { ticket, answer: frozen });
     let ticket = trader.opens(&buy(40), fair_output(40));
-    trader.rejects("I-i", answered(ticket, "one", TradeState::Executing));
+    trader.rejects("I-i", answered_observation(ticket, "one", TradeState::Executing));
     let mut trader = Trader::new(limits());
     let ticket = trader.opens(&buy(40), fair_output(40));
     let frozen = refusal(403, "AGENTS_FROZEN", None);

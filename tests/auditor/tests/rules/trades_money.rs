@@ -10,8 +10,8 @@ fn automatic_trade_runs_to_its_end() {
     let mut trader = Trader::new(limits());
     let trade = buy(40);
     let swap = trader.swaps(&trade, fair_output(40), "one", fair_output(40) - 5);
-    trader.polls("one", executed(&swap, Some(fair_output(40) - 5)));
-    trader.polls("one", executed(&swap, Some(fair_output(40) - 5)));
+    trader.polls("one", executed_state(&swap, Some(fair_output(40) - 5)));
+    trader.polls("one", executed_state(&swap, Some(fair_output(40) - 5)));
     trader.accepts(Observation::Calm);
     trader.accepts(Observation::Over);
     let counts = trader.driver.auditor.rule_counts();
@@ -30,7 +30,7 @@ fn held_trade_runs_to_its_end_with_the_higher_floor() {
         trader.holds(&trade, fair_output(150), "one");
         trader.approves(&trade, "one", Some(fresh));
         let swap = trader.executes(&trade, expected, fresh);
-        trader.polls("one", executed(&swap, None));
+        trader.polls("one", executed_state(&swap, None));
     }
 }
 
@@ -116,7 +116,7 @@ fn auditor_rejects_a_trade_beyond_the_daily_volume() {
         trader.holds(&buy(150), fair_output(150), "one");
         trader.holds(&buy(100), fair_output(100), "two");
         let ticket = trader.opens(&buy(dollars), fair_output(dollars));
-        let answer = answered(ticket, "three", TradeState::Executing);
+        let answer = answered_observation(ticket, "three", TradeState::Executing);
         if fits {
             trader.accepts(answer);
         } else {
@@ -132,7 +132,7 @@ fn auditor_rejects_a_volume_refusal_that_fits() {
         trader.holds(&buy(150), fair_output(150), "one");
         trader.holds(&buy(100), fair_output(100), "two");
         let ticket = trader.opens(&buy(dollars), fair_output(dollars));
-        let answer = answered(ticket, "three", refused_for("EXCEEDS_DAILY_VOLUME"));
+        let answer = answered_observation(ticket, "three", refused_for("EXCEEDS_DAILY_VOLUME"));
         if right {
             trader.accepts(answer);
         } else {
@@ -152,7 +152,7 @@ fn volume_returns_after_denial_and_expiry_but_not_after_success() {
     trader.polls("one", rejected_as(None));
     trader.holds(&buy(150), fair_output(150), "three");
     let ticket = trader.opens(&buy(1), fair_output(1));
-    trader.rejects("volume", answered(ticket, "four", TradeState::Executing));
+    trader.rejects("volume", answered_observation(ticket, "four", TradeState::Executing));
 
     let mut trader = Trader::new(limits());
     trader.holds(&buy(150), fair_output(150), "one");
@@ -162,15 +162,15 @@ fn volume_returns_after_denial_and_expiry_but_not_after_success() {
     trader.polls("two", rejected_as(None));
     let ticket = trader.opens(&buy(150), fair_output(150));
     let refused = refused_for("EXCEEDS_DAILY_VOLUME");
-    trader.rejects("volume", answered(ticket, "three", refused));
+    trader.rejects("volume", answered_observation(ticket, "three", refused));
 
     let mut trader = Trader::new(limits());
     for id in ["one", "two", "three"] {
         let swap = trader.swaps(&buy(90), fair_output(90), id, fair_output(90));
-        trader.polls(id, executed(&swap, None));
+        trader.polls(id, executed_state(&swap, None));
     }
     let ticket = trader.opens(&buy(90), fair_output(90));
-    trader.rejects("volume", answered(ticket, "four", TradeState::Executing));
+    trader.rejects("volume", answered_observation(ticket, "four", TradeState::Executing));
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn volume_returns_after_a_revert_but_not_after_a_displacement() {
         trader.polls("one", FAILED);
         let ticket = trader.opens(&buy(150), fair_output(150));
         if displaced {
-            trader.rejects("volume", answered(ticket, "two", TradeState::Pending));
+            trader.rejects("volume", answered_observation(ticket, "two", TradeState::Pending));
         } else {
             let refused = refused_for("EXCEEDS_DAILY_VOLUME");
-            trader.rejects("volume", answered(ticket, "two", refused));
+            trader.rejects("volume", answered_observation(ticket, "two", refused));
         }
     }
 }
@@ -208,13 +208,13 @@ fn volume_renews_at_midnight() {
     let mut trader = Trader::new(limits());
     for id in ["one", "two", "three"] {
         let swap = trader.swaps(&buy(90), fair_output(90), id, fair_output(90));
-        trader.polls(id, executed(&swap, None));
+        trader.polls(id, executed_state(&swap, None));
     }
     trader.driver.advance_ms(12 * 3_600_000);
     let ticket = trader.opens(&buy(150), fair_output(150));
-    trader.accepts(answered(ticket, "four", TradeState::Pending));
+    trader.accepts(answered_observation(ticket, "four", TradeState::Pending));
     let ticket = trader.opens(&buy(151), fair_output(151));
-    trader.rejects("volume", answered(ticket, "five", TradeState::Pending));
+    trader.rejects("volume", answered_observation(ticket, "five", TradeState::Pending));
 }
 
 #[test]
@@ -224,11 +224,11 @@ fn unknown_value_takes_the_maximum_of_one_trade() {
     trader.holds(&trade, 7, "one");
     // Of 300 dollars, 200 are reserved.
     let ticket = trader.opens(&buy(101), fair_output(101));
-    trader.rejects("volume", answered(ticket, "two", TradeState::Pending));
+    trader.rejects("volume", answered_observation(ticket, "two", TradeState::Pending));
     let mut trader = Trader::new(limits());
     trader.holds(&trade, 7, "one");
     let ticket = trader.opens(&buy(100), fair_output(100));
-    trader.accepts(answered(ticket, "two", TradeState::Pending));
+    trader.accepts(answered_observation(ticket, "two", TradeState::Pending));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn volume_returns_after_a_moved_price_and_our_own_cancellation() {
         }
         let ticket = trader.opens(&buy(150), fair_output(150));
         let refused = refused_for("EXCEEDS_DAILY_VOLUME");
-        trader.rejects("volume", answered(ticket, "two", refused));
+        trader.rejects("volume", answered_observation(ticket, "two", refused));
     }
 }
 
@@ -270,14 +270,14 @@ fn open_reservations_move_into_the_new_allowance() {
         trader.driver.advance_ms(60_000);
     }
     let ticket = trader.opens(&buy(101), fair_output(101));
-    trader.rejects("volume", answered(ticket, "two", TradeState::Pending));
+    trader.rejects("volume", answered_observation(ticket, "two", TradeState::Pending));
 
     // Volume spent before midnight does not count after it.
     let mut trader = Trader::new(limits());
     trader.driver.advance_ms(12 * 3_600_000 - 60_000);
     for id in ["one", "two"] {
         let swap = trader.swaps(&buy(90), fair_output(90), id, fair_output(90));
-        trader.polls(id, executed(&swap, None));
+        trader.polls(id, executed_state(&swap, None));
     }
     for _ in 0..4 {
         trader.driver.advance_ms(60_000);
@@ -287,10 +287,10 @@ fn open_reservations_move_into_the_new_allowance() {
         trader.driver.advance_ms(60_000);
     }
     let swap = trader.swaps(&buy(90), fair_output(90), "four", fair_output(90));
-    trader.polls("four", executed(&swap, None));
+    trader.polls("four", executed_state(&swap, None));
     trader.driver.advance_ms(60_000);
     let ticket = trader.opens(&buy(11), fair_output(11));
-    trader.rejects("volume", answered(ticket, "five", TradeState::Executing));
+    trader.rejects("volume", answered_observation(ticket, "five", TradeState::Executing));
 }
 
 #[test]

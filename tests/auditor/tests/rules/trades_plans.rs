@@ -371,7 +371,7 @@ fn auditor_rejects_a_second_trade_for_a_repeated_call() {
             let ticket = trader.open_call(&ask);
             let quoted = trader.quote(&buy(40), fair_output(40));
             trader.market(&buy(40), quoted);
-            let answer = answered(ticket, id, TradeState::Executing);
+            let answer = answered_observation(ticket, id, TradeState::Executing);
             if right {
                 trader.accepts(answer);
             } else {
@@ -401,7 +401,7 @@ fn auditor_rejects_one_key_for_two_contents() {
     let ticket = trader.open_call(&second);
     let quoted = trader.quote(&buy(41), fair_output(41));
     trader.market(&buy(41), quoted);
-    let answer = answered(ticket, "two", TradeState::Executing);
+    let answer = answered_observation(ticket, "two", TradeState::Executing);
     trader.rejects("same ask, same answer", answer);
 }
 

@@ -27,7 +27,7 @@ fn auditor_rejects_a_second_digest_for_one_request() {
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(5);
     driver.pays(&ask, "one");
-    assert_eq!(driver.rejects(signed("one", "two")).rule, "I-b");
+    assert_eq!(driver.rejects(signed_observation("one", "two")).rule, "I-b");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn auditor_rejects_one_digest_for_two_requests() {
     let (a, b) = (driver.hmac(5), driver.hmac(6));
     driver.pays(&a, "one");
     driver.open_call(sign(&b));
-    assert_eq!(driver.rejects(signed("two", "one")).rule, "I-b");
+    assert_eq!(driver.rejects(signed_observation("two", "one")).rule, "I-b");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn auditor_rejects_one_nonce_for_two_requests() {
     driver.pays(&a, "one");
     let payment = driver.payment(&b, "one");
     let ticket = driver.open_call(sign(&b));
-    driver.accepts(signed("two", "two"));
+    driver.accepts(signed_observation("two", "two"));
     let found = driver.rejects(Observation::Answered { ticket, answer: header("two", &payment) });
     assert_eq!(found.rule, "I-b");
 }
@@ -69,19 +69,19 @@ fn auditor_rejects_a_signature_while_frozen_locked_suspended_or_restarted() {
     ] {
         let mut driver = driver_with_executing_request();
         driver.order(order, End::Done);
-        assert_eq!(driver.rejects(signed("one", "one")).rule, rule);
+        assert_eq!(driver.rejects(signed_observation("one", "one")).rule, rule);
     }
     let mut driver = driver_with_executing_request();
     driver.accepts(Observation::Died);
     driver.accepts(Observation::Started);
-    assert_eq!(driver.rejects(signed("one", "one")).rule, "I-f");
+    assert_eq!(driver.rejects(signed_observation("one", "one")).rule, "I-f");
 }
 
 #[test]
 fn auditor_accepts_a_signature_before_an_open_freeze_completes() {
     let mut driver = driver_with_executing_request();
     let ticket = driver.open_order(Order::Freeze);
-    driver.accepts(signed("one", "one"));
+    driver.accepts(signed_observation("one", "one"));
     driver.accepts(Observation::OrderEnded { ticket, end: End::Done });
 }
 
@@ -92,7 +92,7 @@ fn auditor_rejects_an_approval_at_exactly_fifteen_minutes() {
     driver.holds(&ask, "one");
     driver.advance_ms(900_000);
     driver.open_order(approve("one"));
-    assert_eq!(driver.rejects(signed("one", "one")).rule, "I-e");
+    assert_eq!(driver.rejects(signed_observation("one", "one")).rule, "I-e");
 
     let mut driver = AuditorDriver::new(policy(100, 50, 20));
     let ask = driver.hmac(30);
@@ -167,7 +167,7 @@ fn auditor_rejects_a_status_that_goes_back() {
     let found = driver.call_rejected(poll("one"), Answer::Pending { id: "one".into() });
     assert_eq!(found.rule, "I-p");
     let mut driver = driver_with_executing_request();
-    driver.accepts(signed("one", "one"));
+    driver.accepts(signed_observation("one", "one"));
     let ask = driver.hmac(30);
     let payment = driver.payment(&ask, "one");
     driver.call(poll("one"), header("one", &payment));

@@ -176,16 +176,16 @@ impl Ledger {
     /// Returns a copy of the state after a block, as nodes report it; `None` if they do not have it.
     pub(crate) fn reported_at(&self, number: u64) -> Option<State> {
         let known = number <= self.shown_head();
-        self.state_of(number).filter(|_state| known).map(|state| self.reported(state.clone()))
+        self.state_of(number).filter(|_state| known).map(|state| self.reported_state(state.clone()))
     }
 
     /// Returns a copy of the newest state, as nodes report it.
     pub(crate) fn shown_state(&self) -> State {
         let shown = self.state_of(self.shown_head()).unwrap_or(&self.state);
-        self.reported(shown.clone())
+        self.reported_state(shown.clone())
     }
 
-    fn reported(&self, mut state: State) -> State {
+    fn reported_state(&self, mut state: State) -> State {
         state.lending.hidden.clone_from(&self.hidden_shares);
         if self.pretends_open_gates {
             state.lending.open_exits();

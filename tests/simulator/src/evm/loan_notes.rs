@@ -18,7 +18,7 @@ use super::contracts::Contracts;
 use super::ledger::Ledger;
 use super::loan_terms::{LoanTerms, approval, loan_terms};
 use super::machine::is_call;
-use super::notes::{ReadAnswer, atoms, each, text};
+use super::notes::{ReadAnswer, atoms, read_answers, text};
 use super::state::State;
 use super::vaults::{Gates, Kind, VIRTUAL_SHARES};
 use crate::loan_book::PRICED_SHARES;
@@ -41,7 +41,7 @@ pub(crate) fn loan_reads(
         return Vec::new();
     };
     let lending = &ledger.state.lending;
-    let all = each(to, data, answer);
+    let all = read_answers(to, data, answer);
     let is_of_loans =
         |one: &ReadAnswer| one.to == singleton || lending.vaults.contains_key(&one.to);
     if lending.is_empty() || !all.iter().any(is_of_loans) {

@@ -155,13 +155,13 @@ pub(crate) fn reads(
     data: &Bytes,
     answer: &Bytes,
 ) -> Vec<Observation> {
-    let each = each(to, data, answer);
+    let each = read_answers(to, data, answer);
     let mut notes: Vec<Observation> = each.iter().filter_map(|one| read(ledger, one)).collect();
     notes.extend(quotes(ledger, &each));
     notes
 }
 
-pub(super) fn each(to: Address, data: &Bytes, answer: &Bytes) -> Vec<ReadAnswer> {
+pub(super) fn read_answers(to: Address, data: &Bytes, answer: &Bytes) -> Vec<ReadAnswer> {
     let calls = abi::Many::aggregate3Call::abi_decode_validate(data);
     let outcomes = abi::Many::aggregate3Call::abi_decode_returns_validate(answer);
     if to == MULTICALL3
@@ -247,13 +247,13 @@ fn quotes(ledger: &Ledger, each: &[ReadAnswer]) -> Vec<Observation> {
         let (amount, out) = amounts.iter().copied().max_by_key(|(amount, _out)| *amount)?;
         // Routes other than the trade's own count only if they have a quote.
         (main || out.is_some()).then(|| {
-            Observation::Quoted(Box::new(quoted(ledger, &priced, &key, amount, out, &amounts)))
+            Observation::Quoted(Box::new(quote_observation(ledger, &priced, &key, amount, out, &amounts)))
         })
     });
     each.collect()
 }
 
-fn quoted(
+fn quote_observation(
     ledger: &Ledger,
     priced: &BTreeSet<String>,
     (token_in, hops): &RouteKey,

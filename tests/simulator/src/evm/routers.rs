@@ -8,7 +8,7 @@ use super::abi;
 use super::contracts::id4;
 use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_error, revert_reason};
 use super::math::{SQRT_MAX, SQRT_MIN, SwapResult};
-use super::state::Pool4;
+use super::state::V4Pool;
 
 const SWAP_GAS: u64 = 90_000;
 
@@ -224,7 +224,7 @@ impl Machine<'_> {
     ) -> Result<(), Reverted> {
         let id = id4(&swap.key);
         let not_initialized = || revert_error(&abi::Quoter4::PoolNotInitialized {});
-        let pool = *self.state.pools4.get(&id).ok_or_else(not_initialized)?;
+        let pool = *self.state.v4_pools.get(&id).ok_or_else(not_initialized)?;
         self.gas += SWAP_GAS;
         let amount = U256::from(swap.amountIn);
         let moved = pool.range.sell(swap.zeroForOne, amount);
@@ -245,7 +245,7 @@ impl Machine<'_> {
                 price,
             }));
         }
-        if let Some(pool) = self.state.pools4.get_mut(&id) {
+        if let Some(pool) = self.state.v4_pools.get_mut(&id) {
             pool.range.price = kept_price(&moved, pool.range.low, pool.range.high);
         }
         let (input, output) = if swap.zeroForOne {
@@ -255,15 +255,15 @@ impl Machine<'_> {
         };
         owe(deltas, input, moved.input_taken);
         credit(deltas, output, out);
-        self.emit_swap4(router, id, &pool, swap.zeroForOne, &moved);
+        self.emit_v4_swap(router, id, &pool, swap.zeroForOne, &moved);
         Ok(())
     }
 
-    fn emit_swap4(
+    fn emit_v4_swap(
         &mut self,
         router: Address,
         id: B256,
-        pool: &Pool4,
+        pool: &V4Pool,
         zero_for_one: bool,
         moved: &SwapResult,
     ) {
@@ -344,7 +344,7 @@ impl Machine<'_> {
 }
 
 /// Returns the output that remains after the hook has taken its part.
-pub(super) fn after_hook(pool: &Pool4, out: U256) -> U256 {
+pub(super) fn after_hook(pool: &V4Pool, out: U256) -> U256 {
     out - out * U256::from(pool.hook_takes) / U256::from(10_000)
 }
 

@@ -9,7 +9,7 @@ use bursar_tests::dice::Dice;
 use super::contracts::{Contracts, id4, key4};
 use super::math::{Range, root, sqrt_price};
 use super::named::{OTHERS, PoolName, pools};
-use super::state::{Pool3, Pool4, State, Token, TokenKind};
+use super::state::{Pool3, V4Pool, State, Token, TokenKind};
 
 /// The initial price of one native coin in dollars. `OTHER_DOLLARS` is that of one unlisted token.
 pub(crate) const ETH_DOLLARS: u64 = 3_000;
@@ -110,8 +110,8 @@ fn add_pool(state: &mut State, contracts: &Contracts, pool: &PoolName) {
         Some((spacing, hooks)) => {
             let id = id4(&key4(zero, one, pool.fee, spacing, hooks));
             let pool =
-                Pool4 { currency0: zero, currency1: one, hooks, hook_takes: pool.hook_bps, range };
-            state.pools4.insert(id, pool);
+                V4Pool { currency0: zero, currency1: one, hooks, hook_takes: pool.hook_bps, range };
+            state.v4_pools.insert(id, pool);
         }
     }
 }

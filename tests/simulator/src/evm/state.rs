@@ -53,7 +53,7 @@ pub(crate) struct Pool3 {
 
 /// A pool of v4. The zero address is the native coin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pool4 {
+pub(crate) struct V4Pool {
     pub(super) currency0: Address,
     pub(super) currency1: Address,
     pub(super) hooks: Address,
@@ -70,7 +70,7 @@ pub(crate) struct State {
     /// The Permit2 rights by owner, token and spender.
     pub(crate) rights: BTreeMap<(Address, Address, Address), Permit2Right>,
     pub(super) pools3: BTreeMap<Address, Pool3>,
-    pub(super) pools4: BTreeMap<B256, Pool4>,
+    pub(super) v4_pools: BTreeMap<B256, V4Pool>,
     pub(crate) lending: Venues,
     /// The answer of the price feed in its own unit, and the time of its update in Unix seconds.
     pub(crate) feed: (U256, u64),
@@ -119,7 +119,7 @@ impl State {
     }
 
     pub(super) fn price4(&self, pool: B256) -> Option<U256> {
-        self.pools4.get(&pool).map(|pool| pool.range.price)
+        self.v4_pools.get(&pool).map(|pool| pool.range.price)
     }
 
     pub(crate) fn nonce(&self, who: Address) -> u64 {
@@ -129,7 +129,7 @@ impl State {
     /// Multiplies a pool's price by `permille` thousandths, within its range.
     pub(crate) fn move_pool(&mut self, at: usize, permille: u64) {
         let ranges = self.pools3.values_mut().map(|pool| &mut pool.range);
-        let ranges = ranges.chain(self.pools4.values_mut().map(|pool| &mut pool.range));
+        let ranges = ranges.chain(self.v4_pools.values_mut().map(|pool| &mut pool.range));
         if let Some(range) = ranges.into_iter().nth(at) {
             move_range(range, permille);
         }
@@ -146,7 +146,7 @@ impl State {
                 move_range(&mut pool.range, inverse);
             }
         }
-        for pool in self.pools4.values_mut() {
+        for pool in self.v4_pools.values_mut() {
             if is_native(pool.currency0) {
                 move_range(&mut pool.range, permille);
             }
@@ -175,7 +175,7 @@ impl State {
             }
             Some((spacing, hooks)) => {
                 let key = key4(named.a, named.b, named.fee, spacing, hooks);
-                self.pools4.get_mut(&id4(&key)).map(|pool| &mut pool.range)
+                self.v4_pools.get_mut(&id4(&key)).map(|pool| &mut pool.range)
             }
         };
         if let Some(range) = range {
@@ -184,7 +184,7 @@ impl State {
     }
 
     pub(crate) fn pool_count(&self) -> usize {
-        self.pools3.len() + self.pools4.len()
+        self.pools3.len() + self.v4_pools.len()
     }
 
     /// Increases the balances of rebasing tokens by a thousandth.

@@ -151,7 +151,7 @@ impl Machine<'_> {
         let lends_to = self.state.lending.adapters.get(adapter).map(|one| one.lends_to.clone());
         match lends_to {
             Some(LendsTo::Markets(_)) => {
-                let params = decoded(data)?;
+                let params = decode_market_params(data)?;
                 self.allow(asset, *adapter, self.singleton(), assets);
                 let amount = Amount::of_assets(assets);
                 self.blue_supply(*adapter, &params, amount, *adapter)?;
@@ -173,7 +173,7 @@ impl Machine<'_> {
         let cap = two.caps.get(&super::adapters::cap_of(adapter, data)).copied();
         let cap = cap.filter(|cap| !cap.is_zero());
         let cap = cap.ok_or_else(|| revert_error(&abi::Vault::ZeroAbsoluteCap {}))?;
-        if self.state.lent_by(adapter, self.env.time) > cap {
+        if self.state.assets_lent_by(adapter, self.env.time) > cap {
             return Err(revert_error(&abi::Vault::AbsoluteCapExceeded {}));
         }
         Ok(())
@@ -185,7 +185,7 @@ impl Machine<'_> {
         }
     }
 
-    fn queue(&self, vault: Address) -> Vec<(B256, U256, abi::MarketParams)> {
+    fn supply_queue(&self, vault: Address) -> Vec<(B256, U256, abi::MarketParams)> {
         let Some(one) = self.state.lending.vaults.get(&vault) else { return Vec::new() };
         let Kind::Meta(meta) = &one.kind else { return Vec::new() };
         let params = |id: &B256| Some(self.state.lending.markets.get(id)?.params.clone());
@@ -196,7 +196,7 @@ impl Machine<'_> {
     /// Lends a deposit of a MetaMorpho vault to the first markets with room under their caps.
     fn supply_to_queue(&mut self, vault: Address, assets: U256) -> Result<(), Reverted> {
         let mut left = assets;
-        for (id, cap, params) in self.queue(vault) {
+        for (id, cap, params) in self.supply_queue(vault) {
             let market = self.state.lending.markets.get(&id);
             let lent = market.map_or(U256::ZERO, |one| one.assets_of(vault, self.env.time));
             let part = left.min(cap.saturating_sub(lent));
@@ -266,7 +266,7 @@ impl Machine<'_> {
         match self.state.lending.adapters.get(&adapter).map(|one| one.lends_to.clone()) {
             Some(LendsTo::Markets(_)) => {
                 let ends = (adapter, adapter);
-                self.blue_withdraw(adapter, &decoded(data)?, Amount::of_assets(assets), ends)?;
+                self.blue_withdraw(adapter, &decode_market_params(data)?, Amount::of_assets(assets), ends)?;
             }
             Some(LendsTo::Vault(inner)) => {
                 let totals = self.state.vault_totals(inner, self.env.time);
@@ -288,7 +288,7 @@ impl Machine<'_> {
         ends: WithdrawalAccounts,
     ) -> Result<(), Reverted> {
         let mut left = moved.assets;
-        for (id, _cap, params) in self.queue(vault) {
+        for (id, _cap, params) in self.supply_queue(vault) {
             let market = self.state.lending.markets.get(&id);
             let free = market.map_or(U256::ZERO, |one| one.withdrawable(vault, self.env.time));
             let part = left.min(free);
@@ -478,7 +478,7 @@ fn queue_view(queue: &[(B256, U256)], data: &[u8]) -> Result<Bytes, Reverted> {
     Err(Bytes::new())
 }
 
-fn decoded(data: &Bytes) -> Result<abi::MarketParams, Reverted> {
+fn decode_market_params(data: &Bytes) -> Result<abi::MarketParams, Reverted> {
     use alloy_sol_types::SolValue;
     abi::MarketParams::abi_decode_validate(data).map_err(|_odd| Bytes::new())
 }

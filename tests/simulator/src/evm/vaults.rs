@@ -227,12 +227,12 @@ impl State {
 
     /// Returns the assets of a Vault V2: its idle money, and the money that its adapters have lent.
     fn real_assets(&self, vault: Address, asset: Address, two: &Two, time: u64) -> U256 {
-        let adapters = two.adapters.iter().map(|adapter| self.lent_by(*adapter, time));
+        let adapters = two.adapters.iter().map(|adapter| self.assets_lent_by(*adapter, time));
         adapters.fold(self.balance(asset, vault), |sum, one| sum + one)
     }
 
     /// Returns the assets that an adapter has lent.
-    pub(super) fn lent_by(&self, adapter: Address, time: u64) -> U256 {
+    pub(super) fn assets_lent_by(&self, adapter: Address, time: u64) -> U256 {
         match self.lending.adapters.get(&adapter).map(|one| &one.lends_to) {
             Some(LendsTo::Markets(ids)) => {
                 let each = ids.iter().filter_map(|id| self.lending.markets.get(id));

@@ -9,7 +9,7 @@ use super::abi;
 use super::contracts::id4;
 use super::machine::{Machine, Message, Reverted, arguments, is_call, revert_error, word};
 use super::routers::{after_hook, hops};
-use super::state::Pool4;
+use super::state::V4Pool;
 
 /// The gas of a swap that the quoters estimate.
 const QUOTED_GAS: u64 = 90_000;
@@ -144,7 +144,7 @@ impl Machine<'_> {
             revert_error(&abi::Quoter4::UnexpectedRevertBytes { revertData: inner.into() })
         };
         let missing = || wrapped(abi::Quoter4::PoolNotInitialized {}.abi_encode());
-        let pool = self.state.pools4.get(&id).ok_or_else(missing)?;
+        let pool = self.state.v4_pools.get(&id).ok_or_else(missing)?;
         let moved = pool.range.sell(params.zeroForOne, U256::from(params.exactAmount));
         if moved.is_drained {
             return Err(wrapped(abi::Quoter4::NotEnoughLiquidity { poolId: id }.abi_encode()));
@@ -156,7 +156,7 @@ impl Machine<'_> {
         Ok(abi::Quoter4::quoteExactInputSingleCall::abi_encode_returns(&answer).into())
     }
 
-    fn shown_price(&self, pool: &Pool4) -> U256 {
+    fn shown_price(&self, pool: &V4Pool) -> U256 {
         if !self.state.price_by_dust || pool.hook_takes == 0 {
             return pool.range.price;
         }
@@ -172,7 +172,7 @@ impl Machine<'_> {
         }
         if is_call::<abi::View4::getSlot0Call>(data) {
             let id = arguments::<abi::View4::getSlot0Call>(data)?.id;
-            let pool = self.state.pools4.get(&id);
+            let pool = self.state.v4_pools.get(&id);
             let answer = abi::View4::getSlot0Return {
                 sqrtPriceX96: pool.map_or(U160::ZERO, |pool| U160::from(self.shown_price(pool))),
                 tick: I24::ZERO,
@@ -182,7 +182,7 @@ impl Machine<'_> {
             return Ok(abi::View4::getSlot0Call::abi_encode_returns(&answer).into());
         }
         let id = arguments::<abi::View4::getLiquidityCall>(data)?.id;
-        let pool = self.state.pools4.get(&id);
+        let pool = self.state.v4_pools.get(&id);
         Ok(word(pool.map_or(U256::ZERO, |pool| U256::from(pool.range.liquidity))))
     }
 

@@ -96,10 +96,10 @@ impl RecordedJournal {
     fn all() -> Vec<Self> {
         let files: Vec<PathBuf> = folder_entries(&sets_folder()).iter().flat_map(|set| folder_entries(set)).collect();
         assert!(files.len() >= 11, "journals are missing: {files:?}");
-        files.iter().map(|file| Self::unpacked(file)).collect()
+        files.iter().map(|file| Self::unpack(file)).collect()
     }
 
-    fn unpacked(file: &Path) -> Self {
+    fn unpack(file: &Path) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let packed = GzDecoder::new(std::fs::File::open(file).expect("a file"));
         tar::Archive::new(packed).unpack(home.path().join("recorded")).expect("unpacked");

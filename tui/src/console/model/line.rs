@@ -51,11 +51,11 @@ impl Line {
         }
     }
 
-    pub(crate) fn left(&mut self) {
+    pub(crate) fn move_left(&mut self) {
         self.cursor = self.cursor.saturating_sub(1);
     }
 
-    pub(crate) fn right(&mut self) {
+    pub(crate) fn move_right(&mut self) {
         self.cursor = self.cursor.saturating_add(1).min(self.text.len());
     }
 
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn a_line_is_edited_at_its_cursor() {
         let mut line = Line::of("agent lst");
-        line.left();
-        line.left();
+        line.move_left();
+        line.move_left();
         line.insert('i');
         assert_eq!((line.text().as_str(), line.cursor()), ("agent list", 8));
         line.end();

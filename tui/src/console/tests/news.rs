@@ -19,7 +19,7 @@ fn bar(stage: &Stage) -> String {
     screen.split('\n').rev().nth(1).unwrap().to_owned()
 }
 
-fn gone(stage: &mut Stage) {
+fn lose_connection(stage: &mut Stage) {
     stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
 }
 
@@ -131,11 +131,11 @@ fn note_disappears_when_something_newer_happens() {
     stage.wait(1);
     assert!(!said(&stage), "under another request that waits");
     tell(&mut stage);
-    gone(&mut stage);
+    lose_connection(&mut stage);
     assert!(!said(&stage), "of an engine that has gone");
     stage.handle_message(Message::Connected);
     assert!(stage.screen().contains("Connected to the engine again."));
-    gone(&mut stage);
+    lose_connection(&mut stage);
     assert!(!stage.screen().contains("Connected to the engine again."), "{}", stage.screen());
     tell(&mut stage);
     assert!(stage.model.wake_ms().is_some_and(|wake| wake <= stage.now_ms + 10_000));

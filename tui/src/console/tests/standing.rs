@@ -20,7 +20,7 @@ fn bar(stage: &Stage) -> String {
     screen.split('\n').rev().nth(1).unwrap().to_owned()
 }
 
-fn gone(stage: &mut Stage) {
+fn lose_connection(stage: &mut Stage) {
     stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
 }
 
@@ -28,7 +28,7 @@ fn gone(stage: &mut Stage) {
 fn lost_engine_marks_data_as_old_and_offers_no_key_that_needs_one() {
     for size in [(80, 24), (120, 40), (200, 60)] {
         let mut stage = Stage::with_all_panes(size);
-        gone(&mut stage);
+        lose_connection(&mut stage);
         for key in "123456".chars() {
             stage.keys(&key.to_string());
             let screen = stage.screen();
@@ -74,7 +74,7 @@ fn empty_queue_is_reported_only_without_problems() {
         assert!(screen.contains(word) && !screen.contains("No requests are waiting"), "{screen}");
     }
     stage.model.server.status = Some(well);
-    gone(&mut stage);
+    lose_connection(&mut stage);
     assert!(stage.screen().contains("not known without an engine"), "{}", stage.screen());
 }
 
@@ -257,6 +257,6 @@ fn hints_of_faults_are_shown_in_console_form() {
     let (id, _) = stage.take_newest_order("thaw").unwrap();
     stage.answer(id, Err(Fault::new(Code::WalletLocked)));
     assert!(stage.screen().contains("Try `:wallet open`."), "{}", stage.screen());
-    gone(&mut stage);
+    lose_connection(&mut stage);
     assert!(stage.screen().contains("start it with `bursar engine`"), "that is for a shell");
 }

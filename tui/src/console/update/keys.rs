@@ -128,7 +128,7 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         KeyAction::Next => switch_pane(model, 1),
         KeyAction::Previous => switch_pane(model, Pane::ALL.len().saturating_sub(1)),
         KeyAction::Pane(number) => {
-            if let Some(pane) = Pane::numbered(number) {
+            if let Some(pane) = Pane::from_number(number) {
                 model.focus = pane;
             }
         }
@@ -189,7 +189,7 @@ fn move_selection(model: &mut Model, by: isize) {
 fn switch_pane(model: &mut Model, by: usize) {
     let index = model.focus.number().saturating_sub(1).saturating_add(by);
     let number = index.checked_rem(Pane::ALL.len()).unwrap_or(0).saturating_add(1);
-    model.focus = Pane::numbered(number).unwrap_or(model.focus);
+    model.focus = Pane::from_number(number).unwrap_or(model.focus);
 }
 
 /// Opens the selected row.

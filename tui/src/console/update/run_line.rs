@@ -45,8 +45,8 @@ pub(super) fn handle_key(
         (_, KeyCode::Char(ch)) if !control => line.insert(ch),
         (_, KeyCode::Backspace) => line.backspace(),
         (_, KeyCode::Delete) => line.delete(),
-        (_, KeyCode::Left) => line.left(),
-        (_, KeyCode::Right) => line.right(),
+        (_, KeyCode::Left) => line.move_left(),
+        (_, KeyCode::Right) => line.move_right(),
         (_, KeyCode::Home) => line.home(),
         (_, KeyCode::End) => line.end(),
         _other => {}

@@ -74,7 +74,7 @@ pub(crate) fn address() -> AddressAnswer {
     }
 }
 
-fn held(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> BalanceAnswer {
+fn balance_answer(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> BalanceAnswer {
     BalanceAnswer {
         symbol: symbol.into(),
         token_address: token.map(str::to_owned),
@@ -110,11 +110,11 @@ pub(crate) fn holdings(foreign: &str) -> HoldingsAnswer {
         error: None,
         incomplete: None,
     };
-    let eth = || held("ETH", None, "0.25", None);
-    let usdc = || held("USDC", Some(USDC), "12.5", Some("12.50"));
+    let eth = || balance_answer("ETH", None, "0.25", None);
+    let usdc = || balance_answer("USDC", Some(USDC), "12.5", Some("12.50"));
     let stranger = |symbol: &str| BalanceAnswer {
         verified: false,
-        ..held(symbol, Some(PAYEE), "1000000", None)
+        ..balance_answer(symbol, Some(PAYEE), "1000000", None)
     };
     let bare = BalanceAnswer {
         decimals: None,

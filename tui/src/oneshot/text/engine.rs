@@ -110,7 +110,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     ]);
     to.rows(&rows);
     if let Some(why) = &status.untrusted {
-        untrusted(to, why);
+        untrusted_journal(to, why);
     }
     if let Some(first) = &status.refused_before {
         refused_before(to, first);
@@ -178,7 +178,7 @@ fn refused_before(to: &mut Sheet, first: &str) {
     to.line("If the clock is wrong, set it. If it is right, accept requests again with: bursar audit accept");
 }
 
-fn untrusted(to: &mut Sheet, why: &str) {
+fn untrusted_journal(to: &mut Sheet, why: &str) {
     to.blank();
     to.line(&format!("The journal is not trusted, so every payment needs your approval: {why}"));
     to.line("Check it with: bursar audit verify   If you trust it, run: bursar audit accept");
@@ -199,7 +199,7 @@ pub(super) fn audit(to: &mut Sheet, audit: &AuditAnswer) {
         ),
     ]);
     match &audit.untrusted {
-        Some(why) => untrusted(to, why),
+        Some(why) => untrusted_journal(to, why),
         None => to.next(
             "Write the head down, and later compare with",
             "bursar audit verify --head <head>",

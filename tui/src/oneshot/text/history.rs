@@ -89,7 +89,7 @@ fn print_trade(to: &mut Sheet, trade: &TradeAnswer) {
     }
 }
 
-pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {
+pub(super) fn export_result(to: &mut Sheet, exported: &ExportAnswer) {
     let requests = if exported.rows == 1 { "request" } else { "requests" };
     to.line(&format!("Wrote {} {requests} to {}.", exported.rows, exported.file));
     to.next(

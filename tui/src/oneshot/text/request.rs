@@ -69,7 +69,7 @@ fn amount_text(amount: &str, asset: &str) -> String {
     }
 }
 
-pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
+pub(super) fn decision_result(to: &mut Sheet, decided: &DecidedAnswer) {
     let DecidedAnswer { id, lane, status, amount, payee } = decided;
     let id = short(id);
     match (status, lane) {

@@ -105,7 +105,7 @@ pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
     );
 }
 
-pub(super) fn restored(to: &mut Sheet, restored: &RestoreAnswer) {
+pub(super) fn restore_result(to: &mut Sheet, restored: &RestoreAnswer) {
     let mut rows = vec![
         ("wallet", restored.wallet.clone()),
         ("journal", format!("{} entries", restored.entries)),

@@ -13,7 +13,7 @@ use crate::loans::asks::{BASE, ROBINHOOD, loan_at, market, with_quote, supply, v
 use crate::loans::bench::{Bench, policy};
 use crate::support::build;
 
-fn sized(size: LoanSize) -> LoanAsk {
+fn ask_of_size(size: LoanSize) -> LoanAsk {
     LoanAsk { size, ..withdrawal(60_000_000) }
 }
 
@@ -33,8 +33,8 @@ fn the_terms_name_what_moves_and_where() {
     for (loan, amount, action, unit, venue) in [
         (supply(60_000_000), "60000000", "supply", "assets", vault(0x77)),
         (withdrawal(60_000_000), "60000000", "withdraw", "assets", vault(0x77)),
-        (sized(LoanSize::Shares(U256::from(7))), "7", "withdraw", "shares", vault(0x77)),
-        (sized(LoanSize::All), "0", "withdraw", "all", vault(0x77)),
+        (ask_of_size(LoanSize::Shares(U256::from(7))), "7", "withdraw", "shares", vault(0x77)),
+        (ask_of_size(LoanSize::All), "0", "withdraw", "all", vault(0x77)),
         (loan_at(BASE, market(0x66), supply(60_000_000)), "60000000", "supply", "assets", market(0x66)),
     ] {
         let terms = card_of(loan).terms;
@@ -59,9 +59,9 @@ fn the_digest_binds_every_term() {
         loan_at(BASE, vault(0x78), supply(60_000_000)),
         loan_at(BASE, market(0x77), supply(60_000_000)),
         loan_at(ROBINHOOD, vault(0x77), supply(60_000_000)),
-        sized(LoanSize::Shares(U256::from(60_000_000))),
-        sized(LoanSize::Shares(U256::ZERO)),
-        sized(LoanSize::All),
+        ask_of_size(LoanSize::Shares(U256::from(60_000_000))),
+        ask_of_size(LoanSize::Shares(U256::ZERO)),
+        ask_of_size(LoanSize::All),
     ]
     .into_iter()
     .map(|loan| card_of(loan).digest)

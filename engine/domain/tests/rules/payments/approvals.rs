@@ -41,7 +41,7 @@ fn assert_too_late(world: &mut World, action: Action, id: RequestId) {
     assert_eq!(decision.reply, Reply::Refused(Code::RequestExpired.into()));
     assert_eq!(decision.effects, []);
     assert!(is_expired(world, id));
-    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::ZERO));
     assert_eq!(world.state.held.len(), 0);
 }
 
@@ -60,7 +60,7 @@ mod approval {
             (decision.effects, decision.reply),
             (vec![Effect::Sign(id)], Reply::Request(id))
         );
-        assert_eq!((world.spent(), world.reserved()), (Usd::dollars(2), Usd::ZERO));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd::dollars(2), Usd::ZERO));
         let Status::Authorized { terms, at, by, signature } = world.status(id) else {
             panic!("{:?}", world.status(id))
         };
@@ -116,7 +116,7 @@ mod approval {
         let held: Vec<_> = (0..20).map(|_ask| world.holds(payment(1))).collect();
         world.approves(held[3]);
         world.approves(held[19]);
-        assert_eq!((world.spent(), world.reserved()), (Usd(2), Usd(18)));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd(2), Usd(18)));
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod approval {
         let id = world.holds(payment(2_000_000));
         world.clock.pass(2 * MINUTE);
         world.approves(id);
-        assert_eq!((world.spent(), world.reserved()), (Usd::dollars(2), Usd::ZERO));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd::dollars(2), Usd::ZERO));
     }
 }
 
@@ -163,9 +163,9 @@ mod denial {
         let (at, told_until) =
             (world.clock.utc, bursar_domain::requests::Deadline::after(&world.now()));
         assert_eq!(*world.status(id), Status::Denied { reason, at, by: OPERATOR, repeatable_until: told_until });
-        assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::dollars(3)));
         world.run_refused(denial(id));
-        assert_eq!(world.reserved(), Usd::dollars(3));
+        assert_eq!(world.reserved_value(), Usd::dollars(3));
     }
 
     #[test]
@@ -175,6 +175,6 @@ mod denial {
         world.must(Action::Suspend { agent: build::agent(0) });
         world.unlocked = false;
         world.deny(id).expect("a denial is always heard");
-        assert_eq!(world.reserved(), Usd::ZERO);
+        assert_eq!(world.reserved_value(), Usd::ZERO);
     }
 }

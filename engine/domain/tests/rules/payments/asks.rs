@@ -31,7 +31,7 @@ mod threshold {
         let mut world = ordinary_world();
         world.signs(payment(999_999));
         world.signs(payment(1));
-        assert_eq!((world.spent(), world.reserved()), (Usd(1_000_000), Usd::ZERO));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd(1_000_000), Usd::ZERO));
     }
 
     #[test]
@@ -40,7 +40,7 @@ mod threshold {
             let mut world = ordinary_world();
             let answer = world.ask(payment(micros));
             assert_eq!(answer.hold_reason(), Some(HoldReason::AboveThreshold), "{micros}");
-            assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd(micros)));
+            assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd(micros)));
         }
     }
 
@@ -86,7 +86,7 @@ mod limits {
         // An allowance can be used to its last micro-dollar, by automatic and by held payments.
         world.signs(payment(1_000_000));
         world.holds(PaymentAsk { domain_contradicted: true, ..payment(2_000_000) });
-        assert_eq!((world.spent(), world.reserved()), (Usd::dollars(3), Usd::dollars(7)));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd::dollars(3), Usd::dollars(7)));
         let refusal = world.refuses(payment(1));
         assert_eq!((refusal.code, refusal.bound), (Code::ExceedsDailyLimit, Some(Usd::ZERO)));
         // Reserved value is not spent, so the status is active.
@@ -181,7 +181,7 @@ mod limits {
         world.deny(held[7]).expect("it waits");
         world.holds(payment(1_000));
         assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
-        assert_eq!(world.reserved(), Usd(20_000));
+        assert_eq!(world.reserved_value(), Usd(20_000));
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod refusals {
         let Answer::Refuses(id, refusal) = answer else { panic!("{answer:?}") };
         let at = world.clock.utc;
         assert_eq!(*world.status(id), Status::Refused { refusal, at, was_held: false });
-        assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::ZERO));
         assert!(world.state.held.is_empty() && world.state.authorized.is_empty());
     }
 

@@ -220,7 +220,7 @@ impl History {
             }
         }
         let limit = Usd::dollars(6);
-        let sum = self.world.spent().checked_add(self.world.reserved()).expect("a small sum");
+        let sum = self.world.spent().checked_add(self.world.reserved_value()).expect("a small sum");
         assert!(sum <= limit, "{sum} of {limit}");
     }
 
@@ -233,7 +233,7 @@ impl History {
         self.world.tick();
         self.world.tick();
         let held: u64 = self.world.state.held.values().map(|request| request.ask.usd().0).sum();
-        assert_eq!(self.world.reserved(), Usd(held), "value is lost");
+        assert_eq!(self.world.reserved_value(), Usd(held), "value is lost");
         self.event_counts
     }
 }

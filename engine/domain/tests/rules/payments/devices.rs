@@ -44,7 +44,7 @@ fn refusal_code(world: &mut World, action: Action) -> Code {
 }
 
 fn spent_and_reserved(world: &World) -> (Usd, Usd) {
-    (world.spent(), world.reserved())
+    (world.spent(), world.reserved_value())
 }
 
 #[test]
@@ -151,11 +151,11 @@ fn a_prompt_ends_ten_seconds_before_its_terms_and_the_wait_after_fifteen_minutes
     assert_eq!(ended.reply, Reply::Refused(Code::LedgerDisconnected.into()));
     assert!(matches!(world.status(late), Status::NotSigned { end: WaitEnd::TooLate, .. }));
     assert!(matches!(world.status(early), Status::AwaitingDevice(_)));
-    assert_eq!(world.reserved(), Usd(300_000), "the device may have signed");
+    assert_eq!(world.reserved_value(), Usd(300_000), "the device may have signed");
     world.clock.pass(10 * SECOND);
     world.tick();
     assert!(matches!(world.status(early), Status::NotSigned { end: WaitEnd::TooLate, .. }));
-    assert_eq!(world.reserved(), Usd::ZERO);
+    assert_eq!(world.reserved_value(), Usd::ZERO);
 }
 
 /// Setting the clock back extends neither the wait nor the prompt. The value stays reserved while the terms may be
@@ -173,14 +173,14 @@ fn a_clock_that_is_set_back_prolongs_no_wait() {
     world.clock.pass(60 * SECOND - i64::try_from(PROMPT_MARGIN_S).unwrap() * SECOND);
     world.tick();
     assert!(matches!(world.status(shown), Status::NotSigned { end: WaitEnd::TooLate, .. }));
-    assert_eq!(world.reserved(), Usd(200_000));
+    assert_eq!(world.reserved_value(), Usd(200_000));
     let end = i64::try_from(terms.valid_before).unwrap() * SECOND;
     world.clock.pass(end - SECOND - world.clock.utc.0);
     world.tick();
-    assert_eq!(world.reserved(), Usd(200_000));
+    assert_eq!(world.reserved_value(), Usd(200_000));
     world.clock.pass(SECOND);
     world.tick();
-    assert_eq!(world.reserved(), Usd::ZERO);
+    assert_eq!(world.reserved_value(), Usd::ZERO);
 }
 
 /// Terms that a device may have signed can outlast the 15 minutes of a stored result. A repeat is not paid before
@@ -247,7 +247,7 @@ fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
     world.tick();
     assert!(matches!(world.status(shown), Status::NotSigned { end: WaitEnd::TooLate, .. }));
     // The terms may be redeemed on the chain for five more days.
-    assert_eq!(world.reserved(), Usd(200_000));
+    assert_eq!(world.reserved_value(), Usd(200_000));
 }
 
 /// A locked wallet records the end of a wait, so setting the clock back does not make the request active again.
@@ -266,7 +266,7 @@ fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown()
         let status = restarted.status(id);
         assert!(matches!(status, Status::NotSigned { end: WaitEnd::TooLate, .. }), "{status:?}");
     }
-    assert_eq!(restarted.reserved(), Usd(200_000));
+    assert_eq!(restarted.reserved_value(), Usd(200_000));
 }
 
 /// The clock was days ahead, so the journal's time still is. The value returns once the boot clock proves the end.
@@ -283,12 +283,12 @@ fn a_value_returns_within_the_boot_although_the_journal_is_ahead() {
     // The clock jumps ahead again, but the merchant may still redeem the terms.
     world.clock.shift_wall_clock(5 * DAY);
     world.tick();
-    assert_eq!(world.reserved(), Usd(100_000));
+    assert_eq!(world.reserved_value(), Usd(100_000));
     world.clock.shift_wall_clock(-5 * DAY);
     for (pass, reserved) in [(HOLD_MS + 49 * SECOND, 100_000), (SECOND, 0)] {
         world.clock.pass(pass);
         world.tick();
-        assert_eq!(world.reserved(), Usd(reserved));
+        assert_eq!(world.reserved_value(), Usd(reserved));
     }
 }
 
@@ -315,7 +315,7 @@ fn a_late_signature_is_never_recorded() {
         stop(&mut world, id);
         let signed = sign(&world, id);
         assert_eq!(refusal_code(&mut world, signed), expected, "{what}");
-        assert_eq!(world.reserved(), Usd(900_000), "{what}: it may exist");
+        assert_eq!(world.reserved_value(), Usd(900_000), "{what}: it may exist");
     }
 }
 
@@ -453,10 +453,10 @@ fn accepting_a_journal_or_restoring_a_backup_ends_what_waits() {
             let nonce = world.draw_nonce();
             assert_eq!(refusal_code(&mut world, Action::Prompt { id, nonce }), Code::RequestNotFound);
         }
-        assert_eq!(world.reserved(), Usd(200_000));
+        assert_eq!(world.reserved_value(), Usd(200_000));
         world.clock.pass(MINUTE);
         world.tick();
-        assert_eq!(world.reserved(), Usd::ZERO);
+        assert_eq!(world.reserved_value(), Usd::ZERO);
     }
 }
 
@@ -486,7 +486,7 @@ fn a_forger_can_free_no_value_and_sign_nothing() {
     assert!(bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry));
     world.lock();
     world.must(denial(id));
-    assert_eq!(world.reserved(), Usd(900_000));
+    assert_eq!(world.reserved_value(), Usd(900_000));
 }
 
 #[test]
@@ -502,5 +502,5 @@ fn the_card_names_the_device_and_a_commission_may_use_it() {
     // A day later, nothing is reserved.
     world.clock.pass(DAY + HOUR);
     world.tick();
-    assert_eq!(world.reserved(), Usd::ZERO);
+    assert_eq!(world.reserved_value(), Usd::ZERO);
 }

@@ -102,14 +102,14 @@ fn below_the_threshold_it_is_signed_under_the_confirmed_domain() {
 fn the_dollar_price_counts_against_every_limit() {
     let mut world = ordinary_world();
     assert_eq!(world.ask(foreign_payment(1_000_000)).hold_reason(), Some(HoldReason::AboveThreshold));
-    assert_eq!(world.reserved(), Usd::dollars(1));
+    assert_eq!(world.reserved_value(), Usd::dollars(1));
     assert_eq!(world.refuses(foreign_payment(10_000_001)).code, Code::ExceedsPerRequestMax);
     for _payment in 0..9 {
         let id = world.holds(foreign_payment(10_000_000));
         approve(&mut world, id, requote_at(10_000_000)).unwrap();
     }
     // 90 dollars are spent and one is reserved.
-    assert_eq!((world.spent(), world.reserved()), (Usd::dollars(90), Usd::dollars(1)));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::dollars(90), Usd::dollars(1)));
     assert_eq!(world.refuses(foreign_payment(9_000_001)).code, Code::ExceedsDailyLimit);
     world.holds(foreign_payment(9_000_000));
 }
@@ -220,7 +220,7 @@ fn a_request_without_a_price_may_be_approved_at_the_price_of_that_moment() {
     let mut world = ordinary_world();
     let unknown = || ForeignAsset { domain: DomainCheck::Unknown, text: None, ..asset(None) };
     let id = world.holds(payment_in(unknown()));
-    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::ZERO));
     assert!(world.card(id).unwrap().type_amount, "the operator types the price");
     approve(&mut world, id, requote_at(7_000_000)).unwrap();
     assert_eq!(world.spent(), Usd::dollars(7));
@@ -252,11 +252,11 @@ fn a_price_that_moved_by_more_than_one_percent_refuses_the_approval() {
         match (world.status(id), code) {
             (Status::Authorized { terms, .. }, None) => {
                 assert_eq!(terms.value, U256::from(AMOUNT), "the assessed amount is signed");
-                assert_eq!((world.spent(), world.reserved()), (Usd(now), Usd::ZERO));
+                assert_eq!((world.spent(), world.reserved_value()), (Usd(now), Usd::ZERO));
             }
             (Status::Refused { refusal, .. }, Some(code)) => {
                 assert_eq!(refusal.code, code, "{now}");
-                assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
+                assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::ZERO));
             }
             (other, _) => panic!("{now}: {other:?}"),
         }
@@ -298,7 +298,7 @@ fn where_no_exchange_can_quote_it_is_refused() {
     world.must(Action::SetNetwork { chain: skale, enabled: true });
     let ask = PaymentAsk { chain: skale, ..foreign_payment(1_000) };
     assert_eq!(world.refuses(ask.clone()).code, Code::UnsupportedAsset);
-    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::ZERO));
     // The other rules take precedence: a policy that allows no payments refuses this one.
     world.edit(|policy| policy.payments.enabled = false).unwrap();
     assert_eq!(world.refuses(ask).code, Code::X402Disabled);

@@ -25,7 +25,7 @@ fn a_restore_ends_holds_and_spends_the_days_allowance() {
     world.must(Action::RecordRestore);
     let Status::Denied { reason: Some(reason), .. } = world.status(waited) else { panic!() };
     assert!(reason.contains("may have been approved"), "nobody is told to pay again: {reason}");
-    assert_eq!((world.spent(), world.reserved()), (DAILY, Usd::ZERO));
+    assert_eq!((world.spent(), world.reserved_value()), (DAILY, Usd::ZERO));
     assert!(world.approve(waited).is_err());
     for micros in [1, 500_000, 9_000_000] {
         assert_eq!(world.refuses(payment(micros)).code, Code::LimitReached, "{micros}");

@@ -67,7 +67,7 @@ fn expired_holds_reserve_nothing_before_the_tick() {
     assert_eq!(world.refuses(payment(4_900_000)).code, Code::ExceedsDailyLimit);
     world.clock.pass(bursar_core::limits::HOLD_MS);
     let next = world.holds(payment(4_900_000));
-    assert_eq!(world.reserved(), Usd(4_900_000));
+    assert_eq!(world.reserved_value(), Usd(4_900_000));
     for id in waiting {
         assert!(matches!(world.status(id), bursar_domain::Status::Expired { .. }));
     }

@@ -39,7 +39,7 @@ fn report(world: &mut World, id: RequestId, content: ReportContent) -> Result<St
     })
 }
 
-fn checked(world: &mut World, id: RequestId, tx: u8, found: Check) {
+fn record_check(world: &mut World, id: RequestId, tx: u8, found: Check) {
     world.must(Action::Checked { id, tx_hash: hash(tx), found });
 }
 
@@ -59,9 +59,9 @@ fn a_payment_is_submitted_settled_and_verified() {
     let mut world = world.restarted();
     assert_eq!(world.state.settling.len(), 1, "a restart goes on looking");
     // A result about another transaction is ignored.
-    checked(&mut world, id, 2, Check::Verified { block: 7 });
+    record_check(&mut world, id, 2, Check::Verified { block: 7 });
     assert_eq!(stage(&world, id), Some(Stage::Settled));
-    checked(&mut world, id, 1, Check::Verified { block: 7 });
+    record_check(&mut world, id, 1, Check::Verified { block: 7 });
     assert_eq!(stage(&world, id), Some(Stage::Verified));
     assert!(world.state.settling.is_empty());
     for event in [ReportKind::Failed, ReportKind::Submitted, ReportKind::Settled] {
@@ -115,7 +115,7 @@ fn chain_lookups_are_bounded_per_agent() {
             "{n}"
         );
     }
-    checked(&mut world, ids[0], 1, Check::Verified { block: 7 });
+    record_check(&mut world, ids[0], 1, Check::Verified { block: 7 });
     let last = *ids.last().unwrap();
     assert_eq!(report(&mut world, last, content(ReportKind::Settled, Some(2))), Ok(Stage::Settled));
     assert!(world.state.settling.contains_key(&last), "there is room again");
@@ -126,12 +126,12 @@ fn a_revert_is_final_until_another_transaction_pays() {
     let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
     report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
-    checked(&mut world, id, 1, Check::Reverted { block: 7 });
+    record_check(&mut world, id, 1, Check::Reverted { block: 7 });
     assert_eq!(stage(&world, id), Some(Stage::Failed));
     assert_eq!(report(&mut world, id, content(ReportKind::Settled, Some(1))), Ok(Stage::Failed));
     assert_eq!(report(&mut world, id, content(ReportKind::Submitted, Some(2))), Ok(Stage::Failed));
     assert_eq!(report(&mut world, id, content(ReportKind::Settled, Some(2))), Ok(Stage::Settled));
-    checked(&mut world, id, 2, Check::Verified { block: 8 });
+    record_check(&mut world, id, 2, Check::Verified { block: 8 });
     assert_eq!(stage(&world, id), Some(Stage::Verified));
 }
 
@@ -140,7 +140,7 @@ fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
     let mut world = ordinary_world();
     let id = world.signs(payment(SMALL));
     report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
-    checked(&mut world, id, 1, Check::Mismatch { block: 7 });
+    record_check(&mut world, id, 1, Check::Mismatch { block: 7 });
     assert_eq!((stage(&world, id), world.state.settling.len()), (Some(Stage::Settled), 0));
     report(&mut world, id, content(ReportKind::Settled, Some(1))).unwrap();
     assert_eq!(world.state.settling.len(), 0, "it was looked for");
@@ -295,7 +295,7 @@ proptest! {
     fn a_settlement_never_goes_back(steps in prop::collection::vec(any_step(), 1..40)) {
         let mut world = ordinary_world();
         let id = world.signs(payment(SMALL));
-        let spent = (world.spent(), world.reserved());
+        let spent = (world.spent(), world.reserved_value());
         let mut last: Option<Stage> = None;
         for step in steps {
             let named = world.settlements.get(&id).and_then(|known| known.tx_hash);
@@ -303,7 +303,7 @@ proptest! {
             let looked = match &step {
                 Ok(content) => { report(&mut world, id, content.clone()).unwrap(); None }
                 Err((tx, found)) => {
-                    checked(&mut world, id, *tx, found.clone());
+                    record_check(&mut world, id, *tx, found.clone());
                     (waited && named == Some(hash(*tx))).then_some(found)
                 }
             };
@@ -319,6 +319,6 @@ proptest! {
             }
             last = now;
         }
-        prop_assert_eq!((world.spent(), world.reserved()), spent);
+        prop_assert_eq!((world.spent(), world.reserved_value()), spent);
     }
 }

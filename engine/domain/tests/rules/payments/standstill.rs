@@ -54,7 +54,7 @@ mod frozen {
         world.must(Action::Freeze);
         let action = world.approval(id, &world.card(id).expect("a card").digest);
         assert_eq!(world.run_refused(action).code, Code::AgentsFrozen);
-        assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(2)));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::dollars(2)));
         world.must(Action::Thaw);
         world.approves(id);
     }
@@ -66,7 +66,7 @@ mod frozen {
         world.must(Action::Freeze);
         world.clock.pass(15 * MINUTE);
         world.tick();
-        assert_eq!((world.reserved(), world.state.held.len()), (Usd::ZERO, 0));
+        assert_eq!((world.reserved_value(), world.state.held.len()), (Usd::ZERO, 0));
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod untrusted {
         assert_eq!(world.must(repeat).effects, []);
         assert!(is_signed(&world, signed) && !is_signed(&world, unsigned));
         assert!(world.state.authorized.keys().eq([&signed]));
-        assert_eq!((world.spent(), world.reserved()), (Usd(3), Usd::dollars(2)));
+        assert_eq!((world.spent(), world.reserved_value()), (Usd(3), Usd::dollars(2)));
         world.approves(held);
     }
 }

@@ -107,10 +107,10 @@ impl Lending {
 struct VaultPositionReads {
     shares: U256,
     worth: usize,
-    exit: ExitReads,
+    exit: ExitLimitReads,
 }
 
-enum ExitReads {
+enum ExitLimitReads {
     /// Vault V2: whether the gates of a withdrawal let the address pass.
     Gates([(GateKind, usize); 2]),
     /// MetaMorpho: the vault's answer to `maxWithdraw`.
@@ -124,7 +124,7 @@ impl VaultPositionReads {
             shares,
             worth: add(vault::preview_redeem_call(shares)),
             exit: match venue.kind {
-                VaultKind::V2 => ExitReads::Gates(
+                VaultKind::V2 => ExitLimitReads::Gates(
                     [GateKind::SendShares, GateKind::ReceiveAssets]
                         .map(|gate| (gate, add(vault::passes_gate_call(gate, owner)))),
                 ),
@@ -138,10 +138,10 @@ impl VaultPositionReads {
     fn read(&self, venue: &VaultFacts, answers: &Answers) -> Option<Position> {
         let worth = answers.number(self.worth).ok()?;
         let (withdrawable, obstacle) = match &self.exit {
-            ExitReads::MaxWithdraw(at) => {
+            ExitLimitReads::MaxWithdraw(at) => {
                 (Some(metamorpho_withdrawable(worth, answers.number(*at).ok()?)), None)
             }
-            ExitReads::Gates(gates) => {
+            ExitLimitReads::Gates(gates) => {
                 // A gate without an answer counts as closed.
                 let passes =
                     |at: usize| answers.bytes(at).ok().and_then(|one| views::decode_flag(one));

@@ -107,11 +107,11 @@ impl Attempt<'_> {
                 (*self.forgiven_count).min(self.engine.core.view().state.passwords_refused)
             }
         };
-        record_refused(self.engine, tried).await
+        record_wrong_password(self.engine, tried).await
     }
 }
 
-async fn record_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
+async fn record_wrong_password<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
     if let Err(fault) = &tried
         && fault.code == Code::WrongPassword
         && let Err(unrecorded) = act(engine, Action::RecordWrongPassword).await

@@ -302,12 +302,12 @@ impl Lender {
         self.rejects(rule, loan_answer(ticket, "wrong", LoanState::Pending));
     }
 
-    pub fn refused(&mut self, loan: &Loan, id: &str, code: &str) {
+    pub fn ask_and_refuse(&mut self, loan: &Loan, id: &str, code: &str) {
         let ticket = self.opens(loan);
         self.answers(ticket, id, refused_loan(code));
     }
 
-    pub fn refusal_rejected(&mut self, rule: &str, loan: &Loan, code: &str) {
+    pub fn expect_refusal_rejected(&mut self, rule: &str, loan: &Loan, code: &str) {
         let ticket = self.opens(loan);
         self.rejects(rule, loan_answer(ticket, "wrong", refused_loan(code)));
     }

@@ -220,7 +220,7 @@ impl AuditorDriver {
     pub fn pays(&mut self, ask: &Ask, id: &str) -> Payment {
         let payment = self.payment(ask, id);
         let ticket = self.open_call(sign(ask));
-        self.accepts(signed(id, id));
+        self.accepts(signed_observation(id, id));
         self.accepts(Observation::Answered { ticket, answer: header(id, &payment) });
         payment
     }
@@ -229,7 +229,7 @@ impl AuditorDriver {
     pub fn pays_rejected(&mut self, ask: &Ask, id: &str) -> Violation {
         let payment = self.payment(ask, id);
         let ticket = self.open_call(sign(ask));
-        match self.auditor.observe(&signed(id, id)) {
+        match self.auditor.observe(&signed_observation(id, id)) {
             Err(v) => v,
             Ok(()) => self.rejects(Observation::Answered { ticket, answer: header(id, &payment) }),
         }
@@ -243,7 +243,7 @@ impl AuditorDriver {
     /// Plays the approval of a held call, and a poll that returns its payment.
     pub fn approves(&mut self, ask: &Ask, id: &str) -> Payment {
         let ticket = self.open_order(approve(id));
-        self.accepts(signed(id, id));
+        self.accepts(signed_observation(id, id));
         self.accepts(Observation::OrderEnded {
             ticket,
             end: End::Decided { status: "signed".into() },
@@ -318,7 +318,7 @@ pub fn header(id: &str, payment: &Payment) -> Answer {
     Answer::Header { id: id.into(), payment: payment.clone() }
 }
 
-pub fn signed(id: &str, digest: &str) -> Observation {
+pub fn signed_observation(id: &str, digest: &str) -> Observation {
     Observation::Signed(Signed {
         signer: MAIN.into(),
         digest: digest.into(),
@@ -331,7 +331,7 @@ pub fn refusal(http: u16, code: &str, id: Option<&str>) -> Answer {
     Answer::Refused { http, code: code.into(), id: id.map(Into::into), previous: None }
 }
 
-pub fn rejected(id: &str, code: Option<&str>) -> Answer {
+pub fn rejected_answer(id: &str, code: Option<&str>) -> Answer {
     Answer::Rejected { id: id.into(), code: code.map(Into::into) }
 }
 

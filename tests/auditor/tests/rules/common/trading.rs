@@ -186,7 +186,7 @@ impl Trader {
         }
     }
 
-    pub fn rehearsed(&mut self, trade: &Trade, outcome: Rehearsal) {
+    pub fn show_rehearsal(&mut self, trade: &Trade, outcome: Rehearsal) {
         let (token_in, token_out) = (trade.token_in.clone(), trade.token_out.clone());
         let (chain, from, amount_in) = (BASE, MAIN.into(), trade.amount_in);
         let rehearsed = Rehearsed { chain, from, token_in, token_out, amount_in, outcome };
@@ -203,7 +203,7 @@ impl Trader {
     pub fn unpriced_market(&mut self, trade: &Trade, quoted: Quoted) {
         self.facts(trade);
         self.accepts(Observation::Quoted(Box::new(quoted)));
-        self.rehearsed(trade, self.rehearsal);
+        self.show_rehearsal(trade, self.rehearsal);
     }
 
     fn facts(&mut self, trade: &Trade) {
@@ -225,7 +225,7 @@ impl Trader {
     }
 
     pub fn answers(&mut self, ticket: Ticket, id: &str, state: TradeState) {
-        self.accepts(answered(ticket, id, state));
+        self.accepts(answered_observation(ticket, id, state));
     }
 
     /// Plays a call that is held.
@@ -336,7 +336,7 @@ impl Trader {
 
     pub fn poll_rejects(&mut self, rule: &str, id: &str, state: TradeState) {
         let ticket = self.poll(id);
-        self.rejects(rule, answered(ticket, id, state));
+        self.rejects(rule, answered_observation(ticket, id, state));
     }
 }
 
@@ -367,12 +367,12 @@ pub fn signs_request(tx: &Transaction, request: &str) -> Observation {
     Observation::Signed(Signed { signer, digest, request: Some(request.into()), content })
 }
 
-pub fn answered(ticket: Ticket, id: &str, state: TradeState) -> Observation {
+pub fn answered_observation(ticket: Ticket, id: &str, state: TradeState) -> Observation {
     let answer = Answer::Trade(TradeAnswer { id: Some(id.into()), state });
     Observation::Answered { ticket, answer }
 }
 
-pub fn executed(tx: &Transaction, amount_out: Option<u128>) -> TradeState {
+pub fn executed_state(tx: &Transaction, amount_out: Option<u128>) -> TradeState {
     TradeState::Executed { tx_hash: tx.hash.clone(), amount_out, amount_out_quoted: None }
 }
 

@@ -62,7 +62,7 @@ fn a_policy_change_invalidates_the_shown_card() {
         world.edit(change).expect("an open wallet");
         let action = world.approval(id, &before);
         assert_eq!(world.run_refused(action).code, Code::CardChanged);
-        assert_eq!(world.reserved(), Usd::dollars(2));
+        assert_eq!(world.reserved_value(), Usd::dollars(2));
         world.approves(id);
     }
 }

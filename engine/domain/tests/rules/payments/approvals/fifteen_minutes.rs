@@ -41,12 +41,12 @@ fn an_expiry_releases_the_reservation_once() {
     world.clock.pass(QUARTER_HOUR - MINUTE);
     assert_eq!(world.tick().events.len(), 1);
     assert!(is_expired(&world, id) && !is_expired(&world, second));
-    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::dollars(3)));
     assert_eq!(world.tick().events, []);
     world.run_refused(denial(id));
     world.clock.pass(MINUTE);
     world.tick();
-    assert_eq!(world.reserved(), Usd::ZERO);
+    assert_eq!(world.reserved_value(), Usd::ZERO);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn refused_after(change: impl FnOnce(&mut World)) -> Refusal {
     change(&mut world);
     let spent = world.spent();
     let refusal = world.rejects(id);
-    assert_eq!((world.spent(), world.reserved()), (spent, Usd::dollars(3)));
+    assert_eq!((world.spent(), world.reserved_value()), (spent, Usd::dollars(3)));
     assert!(!world.state.held.contains_key(&id) && !world.state.authorized.contains_key(&id));
     world.run_refused(denial(id));
     assert_eq!(world.must(Action::Reissue).effects, []);
@@ -49,7 +49,7 @@ fn a_limit_that_still_fits_is_no_reason_to_refuse() {
     world.edit(|policy| policy.payments.per_request = Usd::dollars(3)).expect("free");
     world.approves(second);
     world.approves(id);
-    assert_eq!((world.spent(), world.reserved()), (Usd::dollars(5), Usd::ZERO));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::dollars(5), Usd::ZERO));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_reservation_is_never_counted_against_itself() {
     for id in held {
         world.approves(id);
     }
-    assert_eq!((world.spent(), world.reserved()), (Usd::dollars(10), Usd::ZERO));
+    assert_eq!((world.spent(), world.reserved_value()), (Usd::dollars(10), Usd::ZERO));
 }
 
 #[test]
