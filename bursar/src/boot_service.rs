@@ -91,7 +91,7 @@ impl Operator for TerminalOperator<'_> {
 /// Runs `install-service` and returns its exit code.
 pub(crate) fn install(global: &GlobalOptions, args: &InstallArgs) -> u8 {
     let asker = TerminalOperator { global, terminal: ControllingTerminal::default() };
-    let done = wanted(global, args).and_then(|wanted| {
+    let done = install_request(global, args).and_then(|wanted| {
         if args.dry_run {
             let platform = args.platform.map(Platform::from).or_else(Platform::here);
             let platform = platform.ok_or(Fault::new(Code::NoServiceManager))?;

@@ -11,7 +11,7 @@ use bursar_devnet::merchant::{Merchant, MerchantConfig, Version};
 use serde_json::{Value, json};
 
 use crate::payer::{CommandResult, Payer};
-use crate::shop::{Shop, header, write_response};
+use crate::shop::{Shop, encode_header, write_response};
 
 fn tx_hash() -> String {
     format!("0x{}", "ab".repeat(32))
@@ -26,7 +26,7 @@ pub(crate) fn short_id(id: &str) -> &str {
 }
 
 fn settlement_header() -> String {
-    header(&json!({ "success": true, "transaction": tx_hash(), "network": "eip155:8453" }))
+    encode_header(&json!({ "success": true, "transaction": tx_hash(), "network": "eip155:8453" }))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::pay::short_id;
 use crate::payer::{AGENT_VARIABLES, CommandResult, Payer, pay_without_agent};
-use crate::shop::{Shop, header, offer, write_response};
+use crate::shop::{Shop, encode_header, offer, write_response};
 
 #[test]
 fn lost_connection_is_retried_with_the_same_payment() {
@@ -123,10 +123,10 @@ fn two_commands_in_one_second_are_two_payments() {
 fn second_402_is_an_error_without_a_second_signature() {
     let evil = "no\u{1b}[2J\u{202e}\r\nbursar: paid";
     let shop = Shop::selling("10000", move |stream| {
-        let receipt = header(&json!({
+        let receipt = encode_header(&json!({
             "success": false, "transaction": evil, "network": evil, "errorReason": evil,
         }));
-        let again = header(&offer("10000"));
+        let again = encode_header(&offer("10000"));
         let headers =
             [("payment-response", receipt.as_str()), ("payment-required", again.as_str())];
         write_response(stream, "402 Payment Required", &headers, "{}");
@@ -156,7 +156,12 @@ fn a_receipt_shows_no_control_characters() {
     let evil = "\u{1b}]0;x\u{7}\u{9b}31m\nbursar: all is well";
     let shop = Shop::selling("10000", move |stream| {
         let receipt = json!({ "success": true, "transaction": evil, "network": evil });
-        write_response(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
+        write_response(
+            stream,
+            "200 OK",
+            &[("payment-response", &encode_header(&receipt))],
+            "goods",
+        );
     });
     let payer = Payer::new();
     let ended = payer.run_pay("bearer", &[&shop.url]);

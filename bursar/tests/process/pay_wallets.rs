@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use crate::payer::{CommandResult, pay_without_agent};
-use crate::shop::{ReceivedRequest, Shop, header, offer, write_response};
+use crate::shop::{ReceivedRequest, Shop, encode_header, offer, write_response};
 
 const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
 
@@ -18,7 +18,7 @@ fn signing_response(payee: &str) -> Value {
     });
     json!({
         "status": "success", "x402_version": 2, "header_name": "PAYMENT-SIGNATURE",
-        "header_value": header(&payment), "transaction_id": ID,
+        "header_value": encode_header(&payment), "transaction_id": ID,
     })
 }
 
@@ -138,7 +138,12 @@ fn failed_settlement_report_is_only_a_warning() {
     });
     let receipt = json!({ "success": true, "transaction": format!("0x{}", "cd".repeat(32)) });
     let shop = Shop::selling("10000", move |stream| {
-        write_response(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
+        write_response(
+            stream,
+            "200 OK",
+            &[("payment-response", &encode_header(&receipt))],
+            "goods",
+        );
     });
     let ended = buy(&shop, &wallet, "bearer");
     assert_eq!((ended.exit_code, ended.out.as_str()), (0, "goods"), "{ended:?}");

@@ -188,7 +188,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::StepEnded { id, outcome } => {
             return changed_record(plans::change(state, id, |plan| plan.end_step(*outcome)));
         }
-        Event::PermitOrdered { id, permit } => return changed_record(permits::order(state, id, permit)),
+        Event::PermitOrdered { id, permit } => {
+            return changed_record(permits::order(state, id, permit));
+        }
         Event::PermitSigned { id, signature } => {
             return changed_record(permits::sign(state, id, signature));
         }

@@ -298,8 +298,8 @@ impl Core {
     fn with_history(&self, mut action: Action) -> Result<Action, JournalError> {
         if let Action::Report(report) = &mut action {
             report.context.earlier_reply = self.journal.report_stage(&report.identity)?;
-            report.known.request = self.find(report.id)?.map(|request| (*request).clone());
-            report.known.settlement = match &report.known.request {
+            report.context.request = self.find(report.id)?.map(|request| (*request).clone());
+            report.context.settlement = match &report.context.request {
                 Some(request) => self.journal.settlement(request)?,
                 None => None,
             };

@@ -29,7 +29,7 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(kept) })
     }
 
-    fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>> {
+    fn with_open_submissions(&self) -> StoreReply<'_, Vec<OutboxKey>> {
         let busy = self.with(|tables| {
             let busy = tables.outboxes.iter().filter(|(_key, kept)| !kept.outbox.open.is_empty());
             busy.map(|(key, _kept)| *key).collect()

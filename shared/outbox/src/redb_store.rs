@@ -53,7 +53,7 @@ impl Store for RedbStore {
         })
     }
 
-    fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>> {
+    fn with_open_submissions(&self) -> StoreReply<'_, Vec<OutboxKey>> {
         self.file.read(|read| Ok(outboxes_with_open_submissions(read)?))
     }
 

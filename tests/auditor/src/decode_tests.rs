@@ -1,7 +1,7 @@
 use super::{Decoded, PermitCall, Recipient, decode};
 use crate::trading::{Hop, Pool};
 use encode::{
-    V4, address, approve, exact_input, exact_input_single, execute, multicall, permit_input,
+    V4Swap, address, approve, exact_input, exact_input_single, execute, multicall, permit_input,
     unwrap_weth, word,
 };
 

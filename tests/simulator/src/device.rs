@@ -195,15 +195,16 @@ impl WorldDevice {
                     Progress::Cut => {}
                     Progress::Answered(data, status) => {
                         if let Some(address) = derived_address(&sent.command, &data) {
-                            self.tape
-                                .write_audited(Observation::Device(DeviceObservation::Derived { address }));
+                            self.tape.write_audited(Observation::Device(
+                                DeviceObservation::Derived { address },
+                            ));
                         }
                         let answer = [&data[..], &status.to_be_bytes()].concat();
                         let is_read = sent.answer.send(answer).is_ok();
                         if let Some(digest) = sent.digest.filter(|_digest| is_read) {
-                            self.tape.write_audited(Observation::Device(DeviceObservation::AnswerRead {
-                                digest,
-                            }));
+                            self.tape.write_audited(Observation::Device(
+                                DeviceObservation::AnswerRead { digest },
+                            ));
                         }
                     }
                 }
@@ -226,7 +227,8 @@ impl WorldDevice {
         let digest = hex_of(&signed.digest);
         sent.digest = Some(digest.clone());
         let signer = format!("{:#x}", signed.signer);
-        self.tape.write_audited(Observation::Device(DeviceObservation::Prompted { signer, digest }));
+        self.tape
+            .write_audited(Observation::Device(DeviceObservation::Prompted { signer, digest }));
     }
 }
 

@@ -157,9 +157,10 @@ fn draw_device_step(dice: &mut Dice, swarm: Swarm) -> DeviceStep {
         33 => DeviceStep::SwapAt { command: 1 + dice.roll(40) },
         34 => DeviceStep::CutBefore { command: 1 + dice.roll(40) },
         35 => DeviceStep::CutAfter { command: 1 + dice.roll(40) },
-        36 | 37 if swarm.crashes => {
-            DeviceStep::CrashAt { point: dice.index(DEVICE_FAULT_POINTS.len()), after: dice.roll(2) as u32 }
-        }
+        36 | 37 if swarm.crashes => DeviceStep::CrashAt {
+            point: dice.index(DEVICE_FAULT_POINTS.len()),
+            after: dice.roll(2) as u32,
+        },
         _ => DeviceStep::Pass {
             ms: dice.one_of(&[250, SECOND, 2 * SECOND, 16 * SECOND, 40 * SECOND]),
         },
@@ -340,7 +341,9 @@ impl World {
             DeviceStep::SwapAt { command } => device.swap_at(command),
             DeviceStep::CutBefore { command } => device.pull_cable_at(Some(command), None),
             DeviceStep::CutAfter { command } => device.pull_cable_at(None, Some(command)),
-            DeviceStep::CrashAt { point, after } => self.faults.arm(DEVICE_FAULT_POINTS[point], after),
+            DeviceStep::CrashAt { point, after } => {
+                self.faults.arm(DEVICE_FAULT_POINTS[point], after)
+            }
             DeviceStep::Pass { ms } => return self.pass(ms),
         }
         self.settle()

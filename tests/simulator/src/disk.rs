@@ -211,7 +211,9 @@ impl Backend {
         }
         let fails = match writes {
             None => false,
-            Some(FailingOperations::Writes) => inner.failing_operations == Some(FailingOperations::Writes),
+            Some(FailingOperations::Writes) => {
+                inner.failing_operations == Some(FailingOperations::Writes)
+            }
             Some(FailingOperations::Flushes) => inner.failing_operations.is_some(),
         };
         if fails {

@@ -4,8 +4,8 @@ use bursar_tests::dice::Dice;
 
 use crate::draw_trades;
 use crate::plan::{
-    CardChoice, JournalBounds, Oddity, FAULT_POINTS, PAYMENT_POINT_COUNT, Pick, Plan, PlannedPayment,
-    PlannedTrade, RepeatVariant, Size, Step, Swarm, ZONES,
+    CardChoice, FAULT_POINTS, JournalBounds, Oddity, PAYMENT_POINT_COUNT, Pick, Plan,
+    PlannedPayment, PlannedTrade, RepeatVariant, Size, Step, Swarm, ZONES,
 };
 use crate::wire::{POLICIES, URLS};
 
@@ -409,7 +409,11 @@ impl Draw<'_> {
         match self.dice.roll(16) {
             0 | 1 if swarm.crashes => Step::Crash,
             2..=4 if swarm.crashes => Step::CrashAt {
-                point: self.dice.index(if swarm.trades { FAULT_POINTS.len() } else { PAYMENT_POINT_COUNT }),
+                point: self.dice.index(if swarm.trades {
+                    FAULT_POINTS.len()
+                } else {
+                    PAYMENT_POINT_COUNT
+                }),
                 after: self.dice.roll(5) as u32,
             },
             5 if swarm.restarts => Step::Restart,

@@ -5,7 +5,8 @@ use bursar_tests::dice::Dice;
 use crate::evm::{VenueChange, venues};
 use crate::lending_policy;
 use crate::plan::{
-    CardChoice, LoanAmount, NodeMode, FAULT_POINTS, Pick, Plan, PlannedLoan, RepeatVariant, Step, Swarm,
+    CardChoice, FAULT_POINTS, LoanAmount, NodeMode, Pick, Plan, PlannedLoan, RepeatVariant, Step,
+    Swarm,
 };
 
 const SECOND: u64 = 1000;

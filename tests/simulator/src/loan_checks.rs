@@ -261,7 +261,7 @@ impl World {
         let ids: Vec<ChainId> = self.chains.iter().map(|chain| ChainId(chain.id())).collect();
         let state = self.process().core().state();
         let known = state.agents.values().find(|known| known.id.as_str() == id);
-        let Some(known) = known.filter(|known| !known.is_suspended) else { return Vec::new() };
+        let Some(known) = known.filter(|known| !known.suspended) else { return Vec::new() };
         let Some(policy) = state.policy_of(known).filter(|policy| policy.lending.enabled) else {
             return Vec::new();
         };

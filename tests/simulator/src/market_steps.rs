@@ -40,7 +40,9 @@ impl World {
             Step::DropTx { chain } => self.change_chain(chain, |chain| {
                 chain.with_ledger(|ledger| ledger.mempool.clear());
             }),
-            Step::ReplaceNonce { chain } => self.change_chain(chain, |chain| chain.take_next_nonce()),
+            Step::ReplaceNonce { chain } => {
+                self.change_chain(chain, |chain| chain.take_next_nonce())
+            }
             Step::BaseFee { chain, permille } => self.change_chain(chain, |chain| {
                 chain.with_ledger(|ledger| ledger.base_fee = u128::from(permille) * 1_000_000);
             }),
@@ -72,7 +74,13 @@ impl World {
     }
 
     /// Moves the price of a named pool so that a trade in this direction pays less or more.
-    pub(crate) fn move_listed_pool(&mut self, chain: usize, pool: usize, flip: bool, permille: u64) {
+    pub(crate) fn move_listed_pool(
+        &mut self,
+        chain: usize,
+        pool: usize,
+        flip: bool,
+        permille: u64,
+    ) {
         self.change_chain(chain, |chain| {
             let contracts = Contracts::of(ChainId(chain.id()));
             chain.with_ledger(|ledger| {

@@ -38,7 +38,8 @@ struct Inner {
 impl WorldPrices {
     pub(crate) fn new(tape: &Tape, clock: &Arc<ManualClock>, plant: Option<PlantedBug>) -> Self {
         let micros = ETH_DOLLARS * 1_000_000;
-        let inner = Inner { micros, is_missing: false, is_hanging: false, now_ms: 0, last_read: None };
+        let inner =
+            Inner { micros, is_missing: false, is_hanging: false, now_ms: 0, last_read: None };
         let (tape, clock) = (tape.clone(), Arc::clone(clock));
         Self { tape, clock, plant, inner: Mutex::new(inner) }
     }

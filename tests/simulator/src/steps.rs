@@ -92,7 +92,9 @@ impl World {
             Step::RepeatTrade { pick, variant } => self.repeat_trade(pick, variant),
             Step::MovedTrade { planned, permille } => self.run_moved_trade(&planned, permille),
             Step::DisplacedTrade { planned } => self.run_displaced_trade(&planned),
-            Step::GasBurners { planned, count, late } => self.run_gas_burners(&planned, count, late),
+            Step::GasBurners { planned, count, late } => {
+                self.run_gas_burners(&planned, count, late)
+            }
             Step::FrozenTrade { planned } => self.run_frozen_trade(&planned),
             Step::PollTrade { pick } => match pick.of(self.trade_ids.len()) {
                 Some(at) => self.poll_trade(&self.trade_ids[at].clone()),

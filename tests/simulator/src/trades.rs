@@ -103,7 +103,10 @@ impl World {
     }
 
     /// Makes a trade whose swap loses its nonce to another transaction, and then a trade for the volume that is left.
-    pub(crate) fn run_displaced_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
+    pub(crate) fn run_displaced_trade(
+        &mut self,
+        planned: &PlannedTrade,
+    ) -> Result<(), WorldFailure> {
         self.trade(planned)?;
         self.market_step(Step::ReplaceNonce { chain: planned.chain })?;
         self.mine(2)?;

@@ -44,9 +44,20 @@ const VARIANTS: [TradingLimits; 7] = [
         ..PLAIN
     },
     TradingLimits { auto_below: 0, ..PLAIN },
-    TradingLimits { slippage_bps: 100, impact_bps: 200, auto_below: 100 * DOLLAR, trusts_hooks: true, ..PLAIN },
+    TradingLimits {
+        slippage_bps: 100,
+        impact_bps: 200,
+        auto_below: 100 * DOLLAR,
+        trusts_hooks: true,
+        ..PLAIN
+    },
     TradingLimits { auto_below: 200 * DOLLAR, per_trade: 400 * DOLLAR, ..PLAIN },
-    TradingLimits { daily: 60 * DOLLAR, auto_below: 110 * DOLLAR, trusts_unlisted_tokens: false, ..PLAIN },
+    TradingLimits {
+        daily: 60 * DOLLAR,
+        auto_below: 110 * DOLLAR,
+        trusts_unlisted_tokens: false,
+        ..PLAIN
+    },
     TradingLimits { enabled: false, ..PLAIN },
 ];
 

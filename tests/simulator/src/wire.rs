@@ -112,7 +112,11 @@ pub(crate) struct Challenge {
 impl Challenge {
     pub(crate) fn new(planned: &PlannedPayment, micros: u64, own: &str, number: u64) -> Self {
         // The wallet refuses a token outside its table only if no exchange can quote it.
-        let chain = if planned.oddity == Oddity::Token { CHAIN_WITHOUT_EXCHANGE } else { CHAINS[planned.chain] };
+        let chain = if planned.oddity == Oddity::Token {
+            CHAIN_WITHOUT_EXCHANGE
+        } else {
+            CHAINS[planned.chain]
+        };
         let version = if chain == 8453 { planned.version } else { 2 };
         let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
         let asset = if planned.oddity == Oddity::Token {

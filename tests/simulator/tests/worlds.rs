@@ -135,7 +135,8 @@ fn every_planted_bug_is_found() {
         .filter(|plant| !FINDING_SEEDS.iter().any(|(known, _seed)| known == *plant))
         .collect();
     assert!(missing.is_empty(), "no seed finds {missing:?}");
-    let lost = FINDING_SEEDS.iter().filter(|(plant, seed)| run(&Plan::of(*seed), Some(*plant)).is_ok());
+    let lost =
+        FINDING_SEEDS.iter().filter(|(plant, seed)| run(&Plan::of(*seed), Some(*plant)).is_ok());
     let lost: Vec<_> = lost.collect();
     assert!(lost.is_empty(), "these seeds find nothing: {lost:?}");
 }

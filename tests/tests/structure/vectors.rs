@@ -11,7 +11,7 @@ use bursar_core::codes::Code;
 use bursar_core::json;
 use bursar_core::limits::BODY_DEPTH_MAX;
 use bursar_core::time::Utc;
-use bursar_engine::agent_api::auth::{Fresh, authenticate};
+use bursar_engine::agent_api::auth::{TimestampWindow, authenticate};
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;
@@ -78,7 +78,7 @@ fn is_authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> 
     authenticate(
         &view,
         engine.engine.vault().gate(),
-        Fresh { now: Utc::from_seconds(now), window_s: 300 },
+        TimestampWindow { now: Utc::from_seconds(now), window_s: 300 },
         endpoint(path),
         "agent_id",
         &body,

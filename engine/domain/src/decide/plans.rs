@@ -405,7 +405,7 @@ fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Decli
 
 /// Stops, at an unlock, the plans of frozen or suspended agents and those that were allowed too long ago.
 pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
-    let mut events = overdue(state, &command.moment);
+    let mut events = stop_overdue(state, &command.moment);
     let overdue = |request: &Request| is_overdue(request, &command.moment);
     for request in state.executing.values().filter(|request| !overdue(request)) {
         let agent = state.agents.get(&request.agent);

@@ -173,8 +173,16 @@ fn requests_and_ticks_renew_as_the_vector_sequences_do() {
 #[test]
 fn a_tick_renews_every_commissioned_agent_and_no_other() {
     let mut world = build::ordinary_world();
-    build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] });
-    build::register(&mut world, 2, bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] });
+    build::register(
+        &mut world,
+        1,
+        bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] },
+    );
+    build::register(
+        &mut world,
+        2,
+        bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] },
+    );
     world.must(build::commission(2, "daily bread", "spare"));
     world.clock.pass(DAY);
     let renewed: Vec<_> = world
@@ -409,7 +417,11 @@ mod hardening {
         assert_eq!(world.run_refused(renew()).code, Code::BadInput);
         world.clock.shift_wall_clock(-3 * DAY);
         assert_eq!(world.run_refused(renew()).code, Code::BadInput);
-        build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] });
+        build::register(
+            &mut world,
+            1,
+            bursar_domain::agents::Credential::Hmac { secret_hash: [7; 32] },
+        );
         let idle = Action::Renew { agent: build::agent(1) };
         assert_eq!(world.run_refused(idle).code, Code::AgentNotCommissioned);
         let unknown = Action::Renew { agent: build::agent(2) };

@@ -228,7 +228,8 @@ impl World {
     /// Returns the same world after a restart: state and indexes come from the journal alone.
     pub(crate) fn restarted(&self) -> Self {
         let mut next = Self::empty(self.clock.clone());
-        (next.unlocked, next.trusted, next.draw_count) = (self.unlocked, self.trusted, self.draw_count);
+        (next.unlocked, next.trusted, next.draw_count) =
+            (self.unlocked, self.trusted, self.draw_count);
         for entry in &self.entries {
             next.store_entry(entry.clone());
         }
@@ -245,7 +246,10 @@ impl World {
         Prior {
             newest: same.map(record),
             settled_payment: same.filter(paid).or_else(earlier).map(record),
-            last_with_key: identity.claim_key().and_then(|key| self.latest_by_key.get(&key)).map(record),
+            last_with_key: identity
+                .claim_key()
+                .and_then(|key| self.latest_by_key.get(&key))
+                .map(record),
         }
     }
 
@@ -368,7 +372,14 @@ impl World {
             earlier_reply: self.reported.get(&identity.index_key()).copied(),
         };
         let agent = agent.clone();
-        Action::Report(Box::new(Report { agent, identity, id, content, check_chain: true, context: known }))
+        Action::Report(Box::new(Report {
+            agent,
+            identity,
+            id,
+            content,
+            check_chain: true,
+            context: known,
+        }))
     }
 
     /// Makes a new request of the world's first agent.
@@ -447,7 +458,10 @@ impl World {
     pub(crate) fn approves(&mut self, id: RequestId) {
         let decision = self.approve(id).expect("the approval is not refused");
         assert_eq!(decision.reply, Reply::Request(id));
-        assert_eq!((decision.effects.clone(), count_decisive(&decision)), (vec![Effect::Sign(id)], 1));
+        assert_eq!(
+            (decision.effects.clone(), count_decisive(&decision)),
+            (vec![Effect::Sign(id)], 1)
+        );
         assert!(matches!(self.status(id), Status::Authorized { .. }), "{:?}", self.status(id));
     }
 

@@ -23,7 +23,7 @@ use super::numbers::decimal;
 use super::objects::check_fields;
 use super::plans::integer;
 use super::reply::Answer;
-use crate::lanes::lending::scan_object::ScanProgress;
+use crate::lanes::lending::scan::ScanProgress;
 use crate::lanes::lending::{KnownVenues, ListedMarket, Listing, OwnVenue, VaultFacts, network_of};
 
 pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {

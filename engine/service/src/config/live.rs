@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 
 use super::edit::{Value, with_setting};
 use super::effective::{Config, Environment};
-use super::load::{SettingsError, text_of, unusable};
+use super::load::{SettingsError, text_of, unusable_file};
 
 /// The settings in force.
 #[derive(Debug)]
@@ -59,11 +59,11 @@ impl LiveConfig {
         let one_at_a_time = self.changes.lock().await;
         // Read the file again: the operator may have edited it since the engine read it.
         let old = text_of(&self.file)?;
-        let text = with_setting(&old, key, value).map_err(|why| unusable(&self.file, &why))?;
+        let text = with_setting(&old, key, value).map_err(|why| unusable_file(&self.file, &why))?;
         let read = |text: &str| Config::read(text, environment(), self.listen.as_deref());
         let after = read(&text).map_err(|wrong| match (wrong, read(&old)) {
             // The file was invalid before this change.
-            (_, Err(SettingsError::File(why))) => unusable(&self.file, &why),
+            (_, Err(SettingsError::File(why))) => unusable_file(&self.file, &why),
             (SettingsError::File(why) | SettingsError::Override(why), _) => {
                 Fault::because(Code::BadInput, format!("{}.", why.trim_end_matches('.')))
             }

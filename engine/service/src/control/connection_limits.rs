@@ -46,8 +46,8 @@ impl ConnectionLimits {
         {
             oldest.cancel();
         }
-        unproven.next = unproven.next.saturating_add(1);
-        let number = unproven.next;
+        unproven.next_number = unproven.next_number.saturating_add(1);
+        let number = unproven.next_number;
         unproven.connections.push_back((number, evicted.clone()));
         UnprovenConnection { limits: self.clone(), number, evicted }
     }

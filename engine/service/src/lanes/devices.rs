@@ -7,6 +7,6 @@ mod status;
 mod switches;
 mod turns;
 
-pub(crate) use queue::{new, waiting};
+pub(crate) use queue::{new, waiting_payments};
 pub(crate) use status::{DeviceStatus, Waiter};
 pub(crate) use turns::{PlanTurn, Retries, Turns};

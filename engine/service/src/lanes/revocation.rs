@@ -36,8 +36,8 @@ pub(super) async fn allowance_left(
     execution: &Execution,
 ) -> Result<Option<Allowance>, Refusal> {
     let approved = match &request.ask {
-        LaneAsk::Trade(trade) => trading::approved(trade, request.from),
-        LaneAsk::Loan(loan) => lending::approved(loan),
+        LaneAsk::Trade(trade) => trading::approved_token_and_spender(trade, request.from),
+        LaneAsk::Loan(loan) => lending::approved_token_and_spender(loan),
         LaneAsk::Payment(_) => None,
     };
     let Some(((token, spender), network)) = approved.zip(request.ask.network()) else {
@@ -88,7 +88,10 @@ pub(super) async fn next_action(
         index: execution.steps.len(),
         purpose: StepPurpose::Revocation,
         call,
-        ceiling: offer.max_price().saturating_mul(REVOCATION_FEE_FACTOR).min(network.gas.ceiling),
+        gas_price_max: offer
+            .max_price()
+            .saturating_mul(REVOCATION_FEE_FACTOR)
+            .min(network.gas.ceiling),
         until: None,
         quote: execution.quote.clone(),
     })))

@@ -28,7 +28,7 @@ use super::dialogue::Dialogue;
 use super::support::Done;
 use super::support::confirm::agree;
 use super::support::password::password;
-use crate::backup::archive::{self, ArchiveError, Head, NAMES, SALT_BYTES};
+use crate::backup::archive::{self, ArchiveError, FILE_NAMES, Head, SALT_BYTES};
 use crate::backup::guard::{Guard, mib};
 use crate::backup::replace;
 use crate::blocking::blocking;
@@ -118,7 +118,7 @@ pub(super) async fn make(
 /// but the copies are removed before it is written.
 fn bytes_needed(data: &Path) -> u64 {
     let bytes = |name| fs::metadata(data.join(name)).map_or(0, |file| file.len());
-    let files = NAMES.into_iter().map(bytes).fold(0, u64::saturating_add);
+    let files = FILE_NAMES.into_iter().map(bytes).fold(0, u64::saturating_add);
     files.saturating_mul(2)
 }
 
@@ -217,7 +217,7 @@ impl WorkFolder {
                 copied.map_err(|error| self.fault(&error.into()))?;
             }
         }
-        let files = NAMES.into_iter().map(|name| self.file(name)).filter(|file| file.exists());
+        let files = FILE_NAMES.into_iter().map(|name| self.file(name)).filter(|file| file.exists());
         let files: Vec<PathBuf> = files.collect();
         let backup = self.file("backup");
         let write = || -> Result<bool, ArchiveError> {

@@ -69,7 +69,8 @@ pub(super) async fn set(
             }
         },
     }
-    let answer = SettingAnswer { was: Some(was), ..SettingsView::current(engine).setting(key, false) };
+    let answer =
+        SettingAnswer { was: Some(was), ..SettingsView::current(engine).setting(key, false) };
     Ok(Done {
         answer: Answer::Setting(answer),
         warnings: warnings(engine, key).await,

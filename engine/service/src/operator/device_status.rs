@@ -12,7 +12,7 @@ use crate::context::EngineContext;
 use crate::core::View;
 use crate::device::NotReady;
 use crate::journal::Subject;
-use crate::lanes::devices::{DeviceStatus, Waiter, waiting};
+use crate::lanes::devices::{DeviceStatus, Waiter, waiting_payments};
 
 /// The state of a request in the device queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +115,7 @@ fn prompts_before(status: &DeviceStatus, view: &View, request: &Request) -> usiz
     let plans = if request.execution().is_some() {
         plans.take_while(|(id, _from)| *id != request.id).count()
     } else {
-        let older = waiting(view).into_iter().filter(|one| one.from == request.from);
+        let older = waiting_payments(view).into_iter().filter(|one| one.from == request.from);
         plans.count().saturating_add(older.take_while(|one| one.id != request.id).count())
     };
     count.saturating_add(plans)
@@ -167,7 +167,7 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let count = requests.saturating_add(sends.clone().count());
     let first = plans.first().or(payments.first());
     let of_send = sends.next().map(|(_subject, from)| {
-        (*from, QueueStatus::first_in_queue(status.why(*from, Waiter::Transaction)))
+        (*from, QueueStatus::first_in_queue(status.not_shown_reason(*from, Waiter::Transaction)))
     });
     let place = match (&status.prompting, first, of_send) {
         (Some(shown), ..) => QueueStatus::prompting(&shown.device),
@@ -176,7 +176,7 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
         (None, Some(first), _other) => queue_status(&status, is_open, &view, first),
         (None, None, Some((_from, send))) => send,
         (None, None, None) => QueueStatus::first_in_queue(Some(&NotReady::OwesAnswer {
-            name: status.abandoned.clone()?,
+            name: status.abandoned_device.clone()?,
         })),
     };
     let QueueStatus { label, state, is_prompting } = place;
@@ -194,7 +194,7 @@ pub(super) fn send_wait_text(engine: &EngineContext, send: SubmissionId) -> Opti
     let (_subject, from) = status.transactions.iter().find(|(subject, _from)| is_of(subject))?;
     let mut of_address = status.transactions.iter().filter(|(_subject, of)| of == from);
     let before = of_address.position(|(subject, _from)| is_of(subject)).unwrap_or(0);
-    Some(match (before, status.why(*from, Waiter::Transaction)) {
+    Some(match (before, status.not_shown_reason(*from, Waiter::Transaction)) {
         (0, Some(why)) => format!("waits for the Ledger: {}", why.sentence()),
         (0, None) => "waits for the Ledger".to_owned(),
         (before, _any) => format!("waits for the Ledger: {}", QueueStatus::behind(before).state),
@@ -210,10 +210,15 @@ pub(super) fn later_send_text() -> String {
 
 /// Whether a person refused a send on its device.
 pub(super) fn was_refused(engine: &EngineContext, send: SubmissionId) -> bool {
-    engine.device_status.borrow().refused.iter().any(|(refused, _attempt)| *refused == send)
+    engine
+        .device_status
+        .borrow()
+        .refused_attempts
+        .iter()
+        .any(|(refused, _attempt)| *refused == send)
 }
 
 /// Whether a person refused this attempt of a send on its device.
 pub(super) fn was_attempt_refused(engine: &EngineContext, of: (SubmissionId, usize)) -> bool {
-    engine.device_status.borrow().refused.contains(&of)
+    engine.device_status.borrow().refused_attempts.contains(&of)
 }

@@ -150,7 +150,7 @@ impl PlanBook<Loan> {
             let (_, slot) = self.main_of(*key)?;
             let here = (rec.terms.chain, &rec.terms.venue) == (place.0, &place.1);
             let mine = rec.is_paid_by(payer).1 && here && slot.succeeded();
-            if mine && signed.contains(&slot.signed_at) { rec.supplied() } else { None }
+            if mine && signed.contains(&slot.signed_at) { rec.supplied_assets() } else { None }
         });
         all.fold(0u128, u128::saturating_add)
     }

@@ -145,7 +145,7 @@ impl Auditor {
             });
             **other != key && r.is_paid_by(owner).0 && on(r.terms.chain) && earlier
         });
-        let unconfirmed = unconfirmed.filter_map(|(_, r)| r.supplied());
+        let unconfirmed = unconfirmed.filter_map(|(_, r)| r.supplied_assets());
         let sum = unconfirmed.fold(deployed, u128::saturating_add);
         if sum > rec.extra.largest_total {
             let what = format!(

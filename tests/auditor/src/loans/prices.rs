@@ -13,7 +13,7 @@ impl Auditor {
     /// Notes that the wallet accepted a call, and so recorded the price that it had measured.
     pub(super) fn note_accepted_price(&mut self, key: u64) {
         let Some(rec) = self.loans.book.records.get(&key) else { return };
-        self.loans.readings.record_price(rec.place(), rec.from, self.seq);
+        self.loans.readings.record_price(rec.network_and_venue(), rec.from, self.seq);
     }
 
     /// Notes that the wallet recorded the refusal of a call.
@@ -25,14 +25,14 @@ impl Auditor {
         let readings = &self.loans.readings;
         let measured = readings.rehearsals_of(&rec.terms, &rec.payers, rec.from).next().is_some();
         if measured && self.possible_configs.iter().all(|w| self.was_trusted(&w.config, rec)) {
-            self.loans.readings.record_price(rec.place(), rec.from, self.seq);
+            self.loans.readings.record_price(rec.network_and_venue(), rec.from, self.seq);
         }
     }
 
     /// Notes that a loan was approved, with the readings since the order arrived.
     pub(super) fn note_approved_price(&mut self, key: u64, ordered: u64) {
         let Some(rec) = self.loans.book.records.get(&key) else { return };
-        self.loans.readings.record_price(rec.place(), ordered, self.seq);
+        self.loans.readings.record_price(rec.network_and_venue(), ordered, self.seq);
     }
 
     /// Notes that a step was ordered, with the readings since the previous step, or since the call or the approval.
@@ -45,7 +45,7 @@ impl Auditor {
         let approvals = rec.authorizations.iter().filter(|auth| !auth.by_call && !auth.is_killed);
         let began = approvals.map(|auth| auth.seq).min().unwrap_or(rec.from);
         let since = steps.map(|slot| slot.signed_at).max().unwrap_or(began);
-        self.loans.readings.record_price(rec.place(), since, self.seq);
+        self.loans.readings.record_price(rec.network_and_venue(), since, self.seq);
     }
 
     /// Returns whether every reading of the venue since the loan's call shows a trusted venue.

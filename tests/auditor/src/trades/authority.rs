@@ -75,7 +75,7 @@ impl Auditor {
     fn check_failures(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
         let book = &self.trades.book;
         let Some(today) = self.time.sure_day() else { return Ok(()) };
-        if rec.day != Some(today) || book.has_begun(key) {
+        if rec.utc_day != Some(today) || book.has_begun(key) {
             return Ok(());
         }
         let mine =

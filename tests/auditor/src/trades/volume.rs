@@ -40,13 +40,13 @@ impl Allowance {
 
 impl TradeRecord {
     pub(crate) fn include_value(&mut self, value: (u64, u64)) {
-        let (least, most) = self.own.value.unwrap_or(value);
-        self.own.value = Some((least.min(value.0), most.max(value.1)));
+        let (least, most) = self.extra.value.unwrap_or(value);
+        self.extra.value = Some((least.min(value.0), most.max(value.1)));
     }
 
     pub(crate) fn include_slippage(&mut self, bps: u32) {
-        let (least, most) = self.own.slippage.unwrap_or((bps, bps));
-        self.own.slippage = Some((least.min(bps), most.max(bps)));
+        let (least, most) = self.extra.slippage.unwrap_or((bps, bps));
+        self.extra.slippage = Some((least.min(bps), most.max(bps)));
     }
 }
 
@@ -91,7 +91,7 @@ impl Trades {
         let Some((least, most)) = rec.extra.value else { return (0, 0) };
         let swap = self.book.main_of(key);
         let signed = swap.map(|(_, slot)| slot.signed_at);
-        let unswapped = swap.is_none_or(|(_, slot)| slot.returned());
+        let unswapped = swap.is_none_or(|(_, slot)| slot.is_value_returned());
         let hard = !rec.may_lose_end;
         match &rec.end {
             _ if rec.refused.is_some() => return (0, 0),

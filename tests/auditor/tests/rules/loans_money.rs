@@ -17,7 +17,11 @@ fn single_deposit_above_its_maximum_is_refused() {
     lender.holds(&supply(200), "one");
     Lender::new(lending()).hold_rejected("per deposit", &supply(201));
     Lender::new(lending()).ask_and_refuse(&supply(201), "one", "PER_DEPOSIT_EXCEEDED");
-    Lender::new(lending()).expect_refusal_rejected("per deposit", &supply(200), "PER_DEPOSIT_EXCEEDED");
+    Lender::new(lending()).expect_refusal_rejected(
+        "per deposit",
+        &supply(200),
+        "PER_DEPOSIT_EXCEEDED",
+    );
 }
 
 #[test]

@@ -262,7 +262,10 @@ fn refusal_without_an_id_is_not_remembered() {
     trader.answers(ticket, "one", TradeState::Executing);
     // The wallet remembers the call once its request has an id.
     let ticket = trader.open_call(&ask);
-    trader.rejects("same ask, same answer", answered_observation(ticket, "two", TradeState::Executing));
+    trader.rejects(
+        "same ask, same answer",
+        answered_observation(ticket, "two", TradeState::Executing),
+    );
 }
 
 #[test]

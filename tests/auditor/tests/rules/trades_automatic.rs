@@ -15,7 +15,8 @@ fn automatic(
     let ask = trader.ask(trade);
     let ticket = trader.open_call(&ask);
     show(&mut trader);
-    let judged = trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Executing));
+    let judged =
+        trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Executing));
     judged.map_err(|found| found.rule.to_owned())
 }
 
@@ -135,7 +136,8 @@ fn by_prices_of(wei: u128, out: u128, show: impl FnOnce(&mut Trader)) -> Result<
     let ticket = trader.open_call(&ask);
     let quoted = trader.quote(&trade, out);
     trader.unpriced_market(&trade, quoted);
-    let judged = trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Executing));
+    let judged =
+        trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Executing));
     judged.map_err(|found| found.rule.to_owned())
 }
 
@@ -189,7 +191,8 @@ fn held(
     trader.has_large_balances = false;
     let ticket = trader.opens(trade, fair_output(40));
     show(&mut trader);
-    let judged = trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Pending));
+    let judged =
+        trader.driver.auditor.observe(&answered_observation(ticket, "one", TradeState::Pending));
     judged.map_err(|found| found.rule.to_owned())
 }
 

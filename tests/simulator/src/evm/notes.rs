@@ -247,7 +247,9 @@ fn quotes(ledger: &Ledger, each: &[ReadAnswer]) -> Vec<Observation> {
         let (amount, out) = amounts.iter().copied().max_by_key(|(amount, _out)| *amount)?;
         // Routes other than the trade's own count only if they have a quote.
         (main || out.is_some()).then(|| {
-            Observation::Quoted(Box::new(quote_observation(ledger, &priced, &key, amount, out, &amounts)))
+            Observation::Quoted(Box::new(quote_observation(
+                ledger, &priced, &key, amount, out, &amounts,
+            )))
         })
     });
     each.collect()

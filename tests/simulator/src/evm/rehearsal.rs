@@ -138,7 +138,7 @@ fn keeps_promise(
         after.balance(terms.token_out, owner).checked_sub(before.balance(terms.token_out, owner));
     let arrives = gained.is_some_and(|gained| gained >= terms.least_out);
     let exchange = ledger.contracts.exchange;
-    let router_paid = calls.iter().flat_map(|call| &call.logs).filter_map(paid).last();
+    let router_paid = calls.iter().flat_map(|call| &call.logs).filter_map(reported_output).last();
     let whole = terms.token_out.is_zero()
         || changes_amounts(terms)
         || router_paid.is_none_or(|paid| gained.is_some_and(|gained| gained >= paid));

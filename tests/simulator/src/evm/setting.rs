@@ -7,9 +7,9 @@ use bursar_core::networks::ChainId;
 use bursar_tests::dice::Dice;
 
 use super::contracts::{Contracts, id4, key4};
-use super::math::{Range, root, sqrt_price};
+use super::math::{Range, integer_sqrt, sqrt_price};
 use super::named::{OTHERS, PoolName, pools};
-use super::state::{Pool3, V4Pool, State, Token, TokenKind};
+use super::state::{Pool3, State, Token, TokenKind, V4Pool};
 
 /// The initial price of one native coin in dollars. `OTHER_DOLLARS` is that of one unlisted token.
 pub(crate) const ETH_DOLLARS: u64 = 3_000;
@@ -97,7 +97,7 @@ fn add_pool(state: &mut State, contracts: &Contracts, pool: &PoolName) {
     let product = alloy_primitives::U512::from(amount0) * alloy_primitives::U512::from(amount1);
     let range = Range {
         price,
-        liquidity: u128::try_from(root(product)).unwrap_or(u128::MAX),
+        liquidity: u128::try_from(integer_sqrt(product)).unwrap_or(u128::MAX),
         low: price / U256::from(2),
         high: price * U256::from(2),
         fee: pool.fee,

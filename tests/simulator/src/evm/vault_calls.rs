@@ -266,7 +266,12 @@ impl Machine<'_> {
         match self.state.lending.adapters.get(&adapter).map(|one| one.lends_to.clone()) {
             Some(LendsTo::Markets(_)) => {
                 let ends = (adapter, adapter);
-                self.blue_withdraw(adapter, &decode_market_params(data)?, Amount::of_assets(assets), ends)?;
+                self.blue_withdraw(
+                    adapter,
+                    &decode_market_params(data)?,
+                    Amount::of_assets(assets),
+                    ends,
+                )?;
             }
             Some(LendsTo::Vault(inner)) => {
                 let totals = self.state.vault_totals(inner, self.env.time);

@@ -94,7 +94,8 @@ struct RecordedJournal {
 
 impl RecordedJournal {
     fn all() -> Vec<Self> {
-        let files: Vec<PathBuf> = folder_entries(&sets_folder()).iter().flat_map(|set| folder_entries(set)).collect();
+        let files: Vec<PathBuf> =
+            folder_entries(&sets_folder()).iter().flat_map(|set| folder_entries(set)).collect();
         assert!(files.len() >= 11, "journals are missing: {files:?}");
         files.iter().map(|file| Self::unpack(file)).collect()
     }

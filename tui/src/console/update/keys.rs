@@ -119,10 +119,10 @@ fn suspend(model: &mut Model) -> Vec<Intent> {
 
 fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
     match action {
-        KeyAction::Up => step(model, -1),
-        KeyAction::Down => step(model, 1),
-        KeyAction::PageUp => step(model, -page_rows(model)),
-        KeyAction::PageDown => step(model, page_rows(model)),
+        KeyAction::Up => move_selection(model, -1),
+        KeyAction::Down => move_selection(model, 1),
+        KeyAction::PageUp => move_selection(model, -page_rows(model)),
+        KeyAction::PageDown => move_selection(model, page_rows(model)),
         KeyAction::First => model.select(model.focus, 0),
         KeyAction::Last => model.select(model.focus, usize::MAX),
         KeyAction::Next => switch_pane(model, 1),

@@ -74,7 +74,12 @@ pub(crate) fn address() -> AddressAnswer {
     }
 }
 
-fn balance_answer(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> BalanceAnswer {
+fn balance_answer(
+    symbol: &str,
+    token: Option<&str>,
+    whole: &str,
+    usd: Option<&str>,
+) -> BalanceAnswer {
     BalanceAnswer {
         symbol: symbol.into(),
         token_address: token.map(str::to_owned),

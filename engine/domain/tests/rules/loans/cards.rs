@@ -9,7 +9,7 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks;
 use bursar_domain::loans::{LoanAsk, LoanSize};
 
-use crate::loans::asks::{BASE, ROBINHOOD, loan_at, market, with_quote, supply, vault, withdrawal};
+use crate::loans::asks::{BASE, ROBINHOOD, loan_at, market, supply, vault, with_quote, withdrawal};
 use crate::loans::bench::{Bench, policy};
 use crate::support::build;
 
@@ -35,7 +35,13 @@ fn the_terms_name_what_moves_and_where() {
         (withdrawal(60_000_000), "60000000", "withdraw", "assets", vault(0x77)),
         (ask_of_size(LoanSize::Shares(U256::from(7))), "7", "withdraw", "shares", vault(0x77)),
         (ask_of_size(LoanSize::All), "0", "withdraw", "all", vault(0x77)),
-        (loan_at(BASE, market(0x66), supply(60_000_000)), "60000000", "supply", "assets", market(0x66)),
+        (
+            loan_at(BASE, market(0x66), supply(60_000_000)),
+            "60000000",
+            "supply",
+            "assets",
+            market(0x66),
+        ),
     ] {
         let terms = card_of(loan).terms;
         assert_eq!(terms.lane, Lane::Loan);

@@ -5,7 +5,7 @@ use bursar_domain::Refusal;
 use bursar_domain::loans::{LoanAsk, LoanQuote};
 use bursar_domain::plan::StepPurpose;
 
-use crate::loans::asks::{ROBINHOOD, loan_at, mint_calls, with_quote, supply, vault, withdrawal};
+use crate::loans::asks::{ROBINHOOD, loan_at, mint_calls, supply, vault, with_quote, withdrawal};
 use crate::loans::bench::{Bench, Fate, loan};
 use crate::support::build;
 
@@ -67,7 +67,11 @@ fn a_refused_request_measured_before_the_newest_loan_is_busy() {
     let (mut bench, changed) = lender();
     let refusal = Refusal::new(Code::WouldFail);
     assert_busy(&mut bench, |bench| {
-        bench.ask_refused(0, loan(loan_as_of(changed - 1, supply(1_000_000))), Some(refusal.clone()))
+        bench.ask_refused(
+            0,
+            loan(loan_as_of(changed - 1, supply(1_000_000))),
+            Some(refusal.clone()),
+        )
     });
     // A request without a measurement cannot be too old.
     let unread = with_quote(supply(1_000_000), |quote| *quote = LoanQuote::default());
@@ -83,7 +87,8 @@ fn an_approval_measured_before_the_newest_loan_is_busy_and_keeps_the_request() {
         let other = bench.starts(1, supply(1_000_000));
         bench.open_and_finish(other, StepPurpose::Supply, Fate::Succeeded);
         bench.end_executed(other, Some(1_000_000));
-        let changed = bench.world.state.loans.lent.values().map(|lent| lent.changed_entry).max().unwrap();
+        let changed =
+            bench.world.state.loans.lent.values().map(|lent| lent.changed_entry).max().unwrap();
         let seq = changed.checked_add_signed(younger).unwrap();
         let quote = loan_as_of(seq, supply(60_000_000)).quote;
         if busy {

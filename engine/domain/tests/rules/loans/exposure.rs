@@ -12,7 +12,9 @@ use bursar_domain::loans::{Exposure, LoanAsk};
 use bursar_domain::plan::StepPurpose;
 use bursar_morpho::VenueId;
 
-use crate::loans::asks::{BASE, ROBINHOOD, loan_at, market, nothing_lent, with_quote, supply, vault};
+use crate::loans::asks::{
+    BASE, ROBINHOOD, loan_at, market, nothing_lent, supply, vault, with_quote,
+};
 use crate::loans::bench::{Bench, Fate};
 use crate::support::build;
 

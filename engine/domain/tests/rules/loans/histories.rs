@@ -81,7 +81,8 @@ impl Run {
 
     /// Picks an outbox; a busy one, if there is one.
     fn key(&self, pick: usize) -> OutboxKey {
-        let busy: Vec<_> = self.bench.world.state.outboxes.with_open_submissions().map(|one| one.key).collect();
+        let busy: Vec<_> =
+            self.bench.world.state.outboxes.with_open_submissions().map(|one| one.key).collect();
         if let Some(key) = pick.checked_rem(busy.len()).and_then(|pick| busy.get(pick)) {
             return *key;
         }
@@ -95,8 +96,11 @@ impl Run {
         let mut quote = asks::quote(size);
         let seq = self.bench.world.state.seq;
         quote.as_of_entry = seq.saturating_sub(reading.age);
-        let own =
-            self.ledger.on_chain.iter().filter(|(one, lent)| one.owner == place.owner && **lent > 0);
+        let own = self
+            .ledger
+            .on_chain
+            .iter()
+            .filter(|(one, lent)| one.owner == place.owner && **lent > 0);
         let shown = own.filter(|_any| !reading.lies);
         let shown = shown.map(|(one, lent)| (one.chain, one.venue, Usd(*lent)));
         quote.exposure.positions = shown.collect();
@@ -114,7 +118,8 @@ impl Run {
 
     fn ask(&mut self, agent: usize, micros: u64, at: usize, supplies: bool, reading: Reading) {
         let owner = build::address(if agent < 2 { "main" } else { "spare" });
-        let own = self.ledger.on_chain.iter().filter(|(one, lent)| one.owner == owner && **lent > 0);
+        let own =
+            self.ledger.on_chain.iter().filter(|(one, lent)| one.owner == owner && **lent > 0);
         let own: Vec<_> = own.map(|(one, _lent)| (one.chain, one.venue)).collect();
         let lent_at = at.checked_rem(own.len()).filter(|_any| !supplies).map(|at| own[at]);
         let (chain, venue) = lent_at.unwrap_or_else(|| place_at(at));
@@ -126,8 +131,10 @@ impl Run {
         asked.quote = self.measure(place, &asked, reading);
         asked.counted_value = asked.counted_value_at(&asked.quote);
         let newest = self.bench.world.state.loans.lent.iter();
-        let newest = newest.filter(|(one, _lent)| one.owner == owner).map(|(_, lent)| lent.changed);
-        let is_old = supplies && newest.max().is_some_and(|changed| changed > asked.quote.as_of_entry);
+        let newest =
+            newest.filter(|(one, _lent)| one.owner == owner).map(|(_, lent)| lent.changed_entry);
+        let is_old =
+            supplies && newest.max().is_some_and(|changed| changed > asked.quote.as_of_entry);
         let before = self.bench.world.entries.len();
         let answer = self.bench.ask_lane(agent, loan(asked));
         if is_old {
@@ -166,7 +173,8 @@ impl Run {
         let mut order = self.bench.step(id, purpose);
         if let LaneAsk::Loan(loan) = &request.ask {
             // The lane takes only steps of the loan's kind, and none after the main transaction.
-            let wrong = if loan.is_supply() { StepPurpose::Withdrawal } else { StepPurpose::Supply };
+            let wrong =
+                if loan.is_supply() { StepPurpose::Withdrawal } else { StepPurpose::Supply };
             if purpose == wrong || purpose == StepPurpose::Swap {
                 return;
             }
@@ -213,7 +221,8 @@ impl Run {
             let Some(Outcome::Succeeded { hash, .. }) = main.outcome else {
                 panic!("a request without an end after {main:?}");
             };
-            let less = if main.purpose == StepPurpose::Supply { reading.shortfall_micros } else { 0 };
+            let less =
+                if main.purpose == StepPurpose::Supply { reading.shortfall_micros } else { 0 };
             let received = self.ledger.moved(&id).filter(|_known| shows).map(|moved| {
                 let moved = moved - less.min(moved);
                 Atoms(U256::from(moved))
@@ -259,7 +268,7 @@ impl Run {
             }
             Step::Trade { agent, micros, on_base: base } => {
                 let trade = trades::trade(micros);
-                let trade = if base { trade } else { trades::on(ROBINHOOD, trade) };
+                let trade = if base { trade } else { trades::trade_on(ROBINHOOD, trade) };
                 let _refused = self.bench.ask_lane(agent, LaneAsk::Trade(Box::new(trade)));
             }
             Step::Approve { pick, reading } => self.approve(pick, reading),

@@ -21,7 +21,9 @@ pub(crate) const HOLDS: [(HoldReason, Change); 9] = [
         case.policy.lending.curated_only = false;
     }),
     (HoldReason::SharePriceFell, |case| case.best = price(1_000_001)),
-    (HoldReason::ThinLiquidity, |case| case.venue().free_liquidity = Some(Atoms(U256::from(99_999_999)))),
+    (HoldReason::ThinLiquidity, |case| {
+        case.venue().free_liquidity = Some(Atoms(U256::from(99_999_999)))
+    }),
     (HoldReason::ExitUnfunded, |case| case.quote.exit_cost = U256::from(HELD_WEI)),
     (HoldReason::EffectsUnproven, |case| case.quote.effects = Effects::Unproven),
     (HoldReason::ManualOnly, |case| case.policy.lending.auto_below = Usd::ZERO),

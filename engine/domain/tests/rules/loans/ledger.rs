@@ -77,7 +77,11 @@ impl Ledger {
             let reserved: u64 = own.filter(|loan| loan.supplies).map(|loan| loan.size).sum();
             assert_eq!(agent.reserved.loan.0, reserved, "{id}");
             let window = &agent.commission.as_ref().expect("a commission").window;
-            assert_eq!(window.operations, self.finished_operations.get(id).copied().unwrap_or(0), "{id}");
+            assert_eq!(
+                window.operations,
+                self.finished_operations.get(id).copied().unwrap_or(0),
+                "{id}"
+            );
         }
         for (index, label) in [(0, "main"), (2, "spare")] {
             let now = bench.world.now().utc;
@@ -104,7 +108,9 @@ impl Ledger {
             Event::RequestHeld { draft: asked, deadline, .. } => {
                 self.begin(asked, Some(deadline.utc), None);
             }
-            Event::ExecutionStarted { draft: asked, until } => self.begin(asked, None, Some(until.utc)),
+            Event::ExecutionStarted { draft: asked, until } => {
+                self.begin(asked, None, Some(until.utc))
+            }
             Event::ExecutionApproved { id, until, .. } => {
                 let Some(loan) = self.loans.get_mut(id) else { return };
                 assert!(loan.open && loan.expires.take().is_some_and(|at| entry.at < at));
@@ -149,7 +155,9 @@ impl Ledger {
             Event::Thawed => self.frozen = false,
             Event::AgentSuspended { agent } => drop(self.suspended.insert(agent.clone())),
             Event::AgentResumed { agent } => drop(self.suspended.remove(agent)),
-            Event::RequestRefused { draft: asked, refusal } if matches!(asked.ask, LaneAsk::Loan(_)) => {
+            Event::RequestRefused { draft: asked, refusal }
+                if matches!(asked.ask, LaneAsk::Loan(_)) =>
+            {
                 self.reached.insert(refusal.code.to_string());
             }
             _other => {}

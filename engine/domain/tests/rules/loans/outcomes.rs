@@ -9,7 +9,7 @@ use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 use bursar_domain::{Action, Refusal};
 
 use crate::loans::asks::{
-    mint_calls, place, price, with_quote, refused_venue, with_facts, supply, withdrawal,
+    mint_calls, place, price, refused_venue, supply, with_facts, with_quote, withdrawal,
 };
 use crate::loans::bench::{Bench, Fate};
 
@@ -143,7 +143,10 @@ fn a_loan_is_executed_only_after_its_main_transaction_succeeded() {
         bench.end(id, executed()).expect_err("nothing was sent");
         bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
         bench.end(id, executed()).expect_err("only an allowance was sent");
-        assert_eq!((reserved_and_expected(&bench), bench.execution(id).end.is_none()), (before, true));
+        assert_eq!(
+            (reserved_and_expected(&bench), bench.execution(id).end.is_none()),
+            (before, true)
+        );
     }
 }
 
@@ -217,7 +220,8 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
 fn a_purchase_of_shares_spares_at_most_a_thousandth() {
     for taken in [Some(VALUE - VALUE / 1_000), Some(VALUE / 2), Some(1), Some(0)] {
         let mut bench = Bench::new();
-        let id = bench.starts(0, with_quote(supply(VALUE), |quote| quote.calls = mint_calls(VALUE)));
+        let id =
+            bench.starts(0, with_quote(supply(VALUE), |quote| quote.calls = mint_calls(VALUE)));
         bench.open_and_finish(id, StepPurpose::Supply, Fate::Succeeded);
         bench.end_executed(id, taken);
         assert_eq!(reserved_and_expected(&bench), (0, VALUE - VALUE / 1_000), "{taken:?}");
@@ -247,7 +251,8 @@ fn an_approved_price_is_the_new_measure() {
 /// The price of a refused request is recorded too. A venue that Bursar does not trust leaves no record.
 #[test]
 fn a_refused_request_shows_a_price() {
-    let at = |micros: u64, assets: u64| with_facts(supply(micros), |venue| venue.price = price(assets));
+    let at =
+        |micros: u64, assets: u64| with_facts(supply(micros), |venue| venue.price = price(assets));
     let mut bench = Bench::new();
     assert_eq!(bench.refuses(0, at(1_000_000_000_000, 1_000_000)), Code::PerDepositExceeded);
     let id = bench.holds(0, at(1_000_000, 999_999));

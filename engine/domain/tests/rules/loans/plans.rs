@@ -9,10 +9,12 @@ use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose, Volume};
 use bursar_domain::{Action, Decision, Event, LaneAsk};
 use bursar_submit::Event as OutboxEvent;
 
-use crate::loans::asks::{BASE, ROBINHOOD, loan_at, price, with_quote, with_facts, supply, vault, withdrawal};
+use crate::loans::asks::{
+    BASE, ROBINHOOD, loan_at, price, supply, vault, with_facts, with_quote, withdrawal,
+};
 use crate::loans::bench::{Bench, Fate, signatures};
 use crate::support::build;
-use crate::trade_ask::asks::trade;
+use crate::trades::asks::trade;
 
 const VALUE: u64 = 40_000_000;
 
@@ -303,11 +305,15 @@ fn a_rule_comes_before_the_refusal_of_the_lane() {
         (supply(60_000_000), Code::InsufficientLiquidity),
         (supply(100_000_001), Code::PerDepositExceeded),
         (
-            with_quote(supply(1_000_000), |quote| quote.redeem_value = bursar_core::money::Atoms::default()),
+            with_quote(supply(1_000_000), |quote| {
+                quote.redeem_value = bursar_core::money::Atoms::default()
+            }),
             Code::InsufficientLiquidity,
         ),
         (
-            with_quote(supply(1_000_000), |quote| quote.native_balance = alloy_primitives::U256::ZERO),
+            with_quote(supply(1_000_000), |quote| {
+                quote.native_balance = alloy_primitives::U256::ZERO
+            }),
             Code::InsufficientFunds,
         ),
         (withdrawal(1_000_000), Code::InsufficientLiquidity),

@@ -8,7 +8,7 @@ use bursar_domain::loans::LoanAsk;
 use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose, Volume};
 use bursar_domain::{Action, Refusal};
 
-use crate::loans::asks::{ROBINHOOD, loan_at, with_quote, supply, vault, withdrawal};
+use crate::loans::asks::{ROBINHOOD, loan_at, supply, vault, with_quote, withdrawal};
 use crate::loans::bench::{Bench, Fate, policy};
 use crate::support::build;
 use crate::support::clock::MINUTE;
@@ -110,7 +110,8 @@ fn a_held_supply_returns_its_reservation_once() {
                 bench.world.tick();
             }
             "rejected" => {
-                let short = with_quote(supply(100_000_000), |quote| quote.balance = U256::ZERO).quote;
+                let short =
+                    with_quote(supply(100_000_000), |quote| quote.balance = U256::ZERO).quote;
                 assert_eq!(bench.rejects(id, short), Code::InsufficientFunds);
             }
             _lane => drop(bench.approve(id, Err(Refusal::new(Code::WouldFail))).unwrap()),
@@ -179,8 +180,9 @@ fn a_plan_without_a_main_transaction_lends_nothing() {
 #[test]
 fn a_supply_that_may_take_more_than_its_rehearsal_paid_reserves_its_size() {
     let mut bench = Bench::new();
-    let paid =
-        |micros: u64| with_quote(supply(40_000_000), |quote| quote.assets = Atoms(U256::from(micros)));
+    let paid = |micros: u64| {
+        with_quote(supply(40_000_000), |quote| quote.assets = Atoms(U256::from(micros)))
+    };
     // The lane's request counts the same value as the rules.
     let asked = paid(30_000_000);
     assert_eq!(asked.counted_value_at(&asked.quote), Usd(40_000_000));

@@ -11,7 +11,7 @@ use bursar_core::policy::AllowedNetworks;
 use bursar_domain::assess::Verdict;
 use bursar_domain::loans::Standing;
 
-use crate::loans::asks::{STABLECOIN_BALANCE, HELD_WEI, PLAN_COST, ROBINHOOD};
+use crate::loans::asks::{HELD_WEI, PLAN_COST, ROBINHOOD, STABLECOIN_BALANCE};
 use crate::loans::case::Wanted::{Act, Hold, Refuse};
 use crate::loans::case::{Case, NOW, Wanted, judge, judge_withdrawal};
 use crate::loans::holds::HOLDS;
@@ -195,7 +195,8 @@ fn the_deposit_and_the_gas_must_be_there_after_everything_in_flight() {
         let short = U256::from(short);
         judge("coins", wanted, |case| case.quote.balance = U256::from(10_000_000) - short);
         judge("coins in flight", wanted, |case| {
-            case.promised.token_in = U256::from(STABLECOIN_BALANCE) - U256::from(10_000_000) + short;
+            case.promised.token_in =
+                U256::from(STABLECOIN_BALANCE) - U256::from(10_000_000) + short;
         });
         let gas = |case: &mut Case| {
             case.quote.native_balance = U256::from(PLAN_COST) - short;

@@ -12,7 +12,8 @@ use bursar_domain::{Action, Event};
 use bursar_morpho::Trust;
 
 use crate::loans::asks::{
-    BASE, CURATOR, OWNER, ROBINHOOD, loan_at, new_venue, refused_venue, with_facts, supply, vault, withdrawal,
+    BASE, CURATOR, OWNER, ROBINHOOD, loan_at, new_venue, refused_venue, supply, vault, with_facts,
+    withdrawal,
 };
 use crate::loans::bench::{Bench, Fate, policy};
 
@@ -49,8 +50,9 @@ fn a_new_venue_is_used_while_it_names_the_confirmed_accounts() {
         (Some(CURATOR), None),
         (Some(OWNER), Some(CURATOR)),
     ] {
-        let changed =
-            with_facts(supply_with_trust(new_venue()), |venue| (venue.curator, venue.owner) = (curator, owner));
+        let changed = with_facts(supply_with_trust(new_venue()), |venue| {
+            (venue.curator, venue.owner) = (curator, owner)
+        });
         let refusal = bench.ask(0, changed).unwrap_err();
         assert_eq!(refusal.code, Code::VenueNotPermitted, "{curator:?} {owner:?}");
         assert!(refusal.describe().contains("has changed"), "{}", refusal.describe());
@@ -135,7 +137,9 @@ fn only_the_first_supply_to_each_uncurated_venue_asks() {
                 // A withdrawal from a venue does not count as its first use.
                 bench.starts(
                     0,
-                    with_facts(loan_at(chain, venue, withdrawal(1_000_000)), |one| one.trust = trust),
+                    with_facts(loan_at(chain, venue, withdrawal(1_000_000)), |one| {
+                        one.trust = trust
+                    }),
                 );
                 let first = bench.holds(0, asked.clone());
                 assert_eq!(bench.hold_reason(first), Some(HoldReason::UncuratedVenue));

@@ -85,7 +85,11 @@ pub(crate) enum Step {
 fn any_reading() -> impl Strategy<Value = Reading> {
     let age = prop_oneof![12 => Just(0u64), 1 => 1u64..4, 2 => 4u64..40];
     let less = prop_oneof![3 => Just(0u64), 1 => 1u64..30_000];
-    (prop::bool::weighted(0.3), age, less).prop_map(|(lies, age, less)| Reading { lies, age, shortfall_micros: less })
+    (prop::bool::weighted(0.3), age, less).prop_map(|(lies, age, less)| Reading {
+        lies,
+        age,
+        shortfall_micros: less,
+    })
 }
 
 fn any_request() -> impl Strategy<Value = Step> {

@@ -162,7 +162,10 @@ mod denial {
         assert_eq!((decision.reply, decision.effects), (Reply::Request(id), vec![]));
         let (at, told_until) =
             (world.clock.utc, bursar_domain::requests::Deadline::after(&world.now()));
-        assert_eq!(*world.status(id), Status::Denied { reason, at, by: OPERATOR, repeatable_until: told_until });
+        assert_eq!(
+            *world.status(id),
+            Status::Denied { reason, at, by: OPERATOR, repeatable_until: told_until }
+        );
         assert_eq!((world.spent(), world.reserved_value()), (Usd::ZERO, Usd::dollars(3)));
         world.run_refused(denial(id));
         assert_eq!(world.reserved_value(), Usd::dollars(3));

@@ -190,8 +190,10 @@ mod limits {
         for number in 0..26u32 {
             let id: AgentId = format!("ZZZ{number:03}").parse().expect("an agent code");
             let (policy, label) = (build::name("daily bread"), build::name("main"));
-            let (name, credential) =
-                (build::name(&format!("crowd {number}")), Credential::Hmac { secret_hash: [7; 32] });
+            let (name, credential) = (
+                build::name(&format!("crowd {number}")),
+                Credential::Hmac { secret_hash: [7; 32] },
+            );
             world.must(Action::RegisterAgent { id: id.clone(), name, credential });
             world.must(Action::Commission { agent: id.clone(), policy, label });
             for place in 0..20 {
@@ -373,8 +375,9 @@ mod offers {
     #[test]
     fn a_network_outside_the_policy_pays_nothing() {
         let other = networks::by_id_or_v1_name("robinhood").expect("a row of the table");
-        let mut world =
-            world_with_policy(|policy| policy.networks = AllowedNetworks::Only([other.chain].into()));
+        let mut world = world_with_policy(|policy| {
+            policy.networks = AllowedNetworks::Only([other.chain].into())
+        });
         assert_eq!(world.refuses(payment(1)).code, Code::NetworkNotAllowed);
         world.signs(PaymentAsk {
             chain: other.chain,

@@ -48,7 +48,15 @@ impl History {
         let (asked, pressed) = (Vec::new(), Vec::new());
         let (recorded, seen) = (BTreeMap::new(), BTreeMap::new());
         let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Self { world, random_state: dice, requests: asked, screen: None, press_records: pressed, prompted_terms: recorded, event_counts: seen }
+        Self {
+            world,
+            random_state: dice,
+            requests: asked,
+            screen: None,
+            press_records: pressed,
+            prompted_terms: recorded,
+            event_counts: seen,
+        }
     }
 
     /// Returns a random number below `sides` (xorshift).
@@ -83,7 +91,9 @@ impl History {
                 let answer = self.world.ask(payment(micros));
                 match answer {
                     Answer::Awaits(id) | Answer::Holds(id, _) => self.requests.push(id),
-                    Answer::Refuses(..) | Answer::Unrecorded(_) => self.count_event("refused at once"),
+                    Answer::Refuses(..) | Answer::Unrecorded(_) => {
+                        self.count_event("refused at once")
+                    }
                     Answer::Signs(_) | Answer::Earlier(_) => panic!("signed without a device"),
                 }
             }

@@ -434,7 +434,10 @@ fn a_repeat_gets_the_answer_of_the_first() {
 fn an_address_an_agent_and_a_wallet_with_a_waiting_payment_stay() {
     let mut world = world();
     let id = ask_awaiting(&mut world, 900_000);
-    assert_eq!(refusal_code(&mut world, Action::DeleteAgent { agent: build::agent(0) }), Code::InUse);
+    assert_eq!(
+        refusal_code(&mut world, Action::DeleteAgent { agent: build::agent(0) }),
+        Code::InUse
+    );
     assert_eq!(refusal_code(&mut world, Action::DeleteWallet { is_file_gone: false }), Code::InUse);
     world.must(denial(id));
     world.must(Action::DeleteAgent { agent: build::agent(0) });
@@ -445,13 +448,17 @@ fn an_address_an_agent_and_a_wallet_with_a_waiting_payment_stay() {
 fn accepting_a_journal_or_restoring_a_backup_ends_what_waits() {
     for action in [Action::AcceptJournal, Action::RecordRestore] {
         let mut world = world();
-        let (waiting, prompted) = (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
+        let (waiting, prompted) =
+            (ask_awaiting(&mut world, 100_000), ask_awaiting(&mut world, 200_000));
         prompt(&mut world, prompted);
         world.must(action);
         for id in [waiting, prompted] {
             assert!(!matches!(world.status(id), Status::AwaitingDevice(_)));
             let nonce = world.draw_nonce();
-            assert_eq!(refusal_code(&mut world, Action::Prompt { id, nonce }), Code::RequestNotFound);
+            assert_eq!(
+                refusal_code(&mut world, Action::Prompt { id, nonce }),
+                Code::RequestNotFound
+            );
         }
         assert_eq!(world.reserved_value(), Usd(200_000));
         world.clock.pass(MINUTE);

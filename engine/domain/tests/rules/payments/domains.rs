@@ -26,11 +26,20 @@ const BLOCKED_URL: Option<&str> = Some("https://www.bad.example/x");
 
 #[test]
 fn a_blocked_domain_is_refused_at_every_amount_in_either_place() {
-    for mut world in [world_with_lists(&[], &["bad.example"]), world_with_lists(&["good.example"], &["bad.example"])] {
-        for (request, resource) in
-            [(BLOCKED_URL, ALLOWED_URL), (ALLOWED_URL, BLOCKED_URL), (BLOCKED_URL, None), (None, BLOCKED_URL)]
-        {
-            assert_eq!(world.refuses(payment_with_urls(request, resource)).code, Code::DomainNotAllowed);
+    for mut world in [
+        world_with_lists(&[], &["bad.example"]),
+        world_with_lists(&["good.example"], &["bad.example"]),
+    ] {
+        for (request, resource) in [
+            (BLOCKED_URL, ALLOWED_URL),
+            (ALLOWED_URL, BLOCKED_URL),
+            (BLOCKED_URL, None),
+            (None, BLOCKED_URL),
+        ] {
+            assert_eq!(
+                world.refuses(payment_with_urls(request, resource)).code,
+                Code::DomainNotAllowed
+            );
         }
         world.signs(payment_with_urls(ALLOWED_URL, ALLOWED_URL));
     }
@@ -39,17 +48,26 @@ fn a_blocked_domain_is_refused_at_every_amount_in_either_place() {
 #[test]
 fn the_block_list_wins_over_the_allow_list() {
     let mut world = world_with_lists(&["bad.example"], &["www.bad.example"]);
-    assert_eq!(world.refuses(payment_with_urls(BLOCKED_URL, BLOCKED_URL)).code, Code::DomainNotAllowed);
+    assert_eq!(
+        world.refuses(payment_with_urls(BLOCKED_URL, BLOCKED_URL)).code,
+        Code::DomainNotAllowed
+    );
     world.signs(payment_with_urls(Some("https://bad.example/"), None));
 }
 
 #[test]
 fn outside_the_allow_list_is_refused_at_every_amount() {
     let mut world = world_with_lists(&["good.example"], &[]);
-    for (request, resource) in
-        [(UNLISTED_URL, ALLOWED_URL), (UNLISTED_URL, UNLISTED_URL), (UNLISTED_URL, None), (None, UNLISTED_URL)]
-    {
-        assert_eq!(world.refuses(payment_with_urls(request, resource)).code, Code::DomainNotAllowed);
+    for (request, resource) in [
+        (UNLISTED_URL, ALLOWED_URL),
+        (UNLISTED_URL, UNLISTED_URL),
+        (UNLISTED_URL, None),
+        (None, UNLISTED_URL),
+    ] {
+        assert_eq!(
+            world.refuses(payment_with_urls(request, resource)).code,
+            Code::DomainNotAllowed
+        );
     }
     world.signs(payment_with_urls(ALLOWED_URL, None));
     world.signs(payment_with_urls(None, ALLOWED_URL));
@@ -66,7 +84,10 @@ fn only_the_resource_outside_asks_the_operator_even_below_the_threshold() {
 fn with_lists_a_url_is_required_and_without_lists_none() {
     let mut world = world_with_lists(&[], &["bad.example"]);
     for nothing in [None, Some("")] {
-        assert_eq!(world.refuses(payment_with_urls(nothing, nothing)).code, Code::DomainUrlRequired);
+        assert_eq!(
+            world.refuses(payment_with_urls(nothing, nothing)).code,
+            Code::DomainUrlRequired
+        );
     }
     ordinary_world().signs(payment_with_urls(None, None));
 }
@@ -83,7 +104,8 @@ fn url_pairs_are_decided_as_the_vectors_specify() {
             row[key].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
         };
         let mut world = world_with_lists(&list("allowed"), &list("blocked"));
-        let answer = world.ask(payment_with_urls(row["request_url"].as_str(), row["resource_url"].as_str()));
+        let answer =
+            world.ask(payment_with_urls(row["request_url"].as_str(), row["resource_url"].as_str()));
         let word = match &answer {
             Answer::Signs(_) => "allow",
             Answer::Holds(_, HoldReason::ResourceOutsideAllowList) => "hold",

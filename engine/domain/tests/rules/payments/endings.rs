@@ -97,7 +97,11 @@ fn an_address_in_use_cannot_be_deleted() {
     assert_eq!(world.run_refused(delete("main")).code, Code::InUse);
     let id = world.holds(payment(2_000_000));
     world.must(build::commission(0, crate::support::policy_name().as_str(), "spare"));
-    assert_eq!(world.run_refused(delete("main")).code, Code::InUse, "a request would be paid from it");
+    assert_eq!(
+        world.run_refused(delete("main")).code,
+        Code::InUse,
+        "a request would be paid from it"
+    );
     world.deny(id).unwrap();
     world.unlocked = false;
     assert_eq!(world.run_refused(delete("main")).code, Code::WalletLocked);

@@ -101,7 +101,10 @@ fn below_the_threshold_it_is_signed_under_the_confirmed_domain() {
 #[test]
 fn the_dollar_price_counts_against_every_limit() {
     let mut world = ordinary_world();
-    assert_eq!(world.ask(foreign_payment(1_000_000)).hold_reason(), Some(HoldReason::AboveThreshold));
+    assert_eq!(
+        world.ask(foreign_payment(1_000_000)).hold_reason(),
+        Some(HoldReason::AboveThreshold)
+    );
     assert_eq!(world.reserved_value(), Usd::dollars(1));
     assert_eq!(world.refuses(foreign_payment(10_000_001)).code, Code::ExceedsPerRequestMax);
     for _payment in 0..9 {
@@ -125,7 +128,11 @@ fn each_doubt_about_the_price_holds_at_its_bound() {
     let rows: [(&str, Change, Option<HoldReason>); 16] = [
         ("no doubt", |_quote| (), None),
         ("sells 4.999 % lower", |q| q.sale_proceeds = Some(atoms(95_001)), None),
-        ("sells 5 % lower", |q| q.sale_proceeds = Some(atoms(95_000)), Some(HoldReason::SellsForLess)),
+        (
+            "sells 5 % lower",
+            |q| q.sale_proceeds = Some(atoms(95_000)),
+            Some(HoldReason::SellsForLess),
+        ),
         ("sells for nothing", |q| q.sale_proceeds = Some(atoms(0)), Some(HoldReason::SellsForLess)),
         ("cannot be sold", |q| q.sale_proceeds = None, Some(HoldReason::SellsForLess)),
         ("sells higher", |q| q.sale_proceeds = Some(atoms(200_000)), None),
@@ -144,7 +151,10 @@ fn each_doubt_about_the_price_holds_at_its_bound() {
         ("far off", |q| q.average_deviation = Some(Bps(u16::MAX)), Some(HoldReason::OffAverage)),
         (
             "several doubts: the first",
-            |q| (q.sale_proceeds, q.tenfold_cost, q.average_deviation) = (None, None, Some(Bps(300))),
+            |q| {
+                (q.sale_proceeds, q.tenfold_cost, q.average_deviation) =
+                    (None, None, Some(Bps(300)))
+            },
             Some(HoldReason::SellsForLess),
         ),
     ];
@@ -306,7 +316,8 @@ fn where_no_exchange_can_quote_it_is_refused() {
 
 #[test]
 fn a_claim_needs_both_parts_and_a_bounded_length() {
-    let (longest, long) = ("n".repeat(DOMAIN_TEXT_BYTES_MAX), "n".repeat(DOMAIN_TEXT_BYTES_MAX + 1));
+    let (longest, long) =
+        ("n".repeat(DOMAIN_TEXT_BYTES_MAX), "n".repeat(DOMAIN_TEXT_BYTES_MAX + 1));
     for (name, version, kept) in [
         (Some("Gold"), Some("3"), true),
         (Some(""), Some(""), true),
@@ -316,7 +327,11 @@ fn a_claim_needs_both_parts_and_a_bounded_length() {
         (Some(long.as_str()), Some("3"), false),
         (Some("Gold"), Some(long.as_str()), false),
     ] {
-        assert_eq!(ForeignAsset::from_claim(name, version).claimed_domain.is_some(), kept, "{name:?}");
+        assert_eq!(
+            ForeignAsset::from_claim(name, version).claimed_domain.is_some(),
+            kept,
+            "{name:?}"
+        );
     }
 }
 

@@ -226,8 +226,14 @@ fn names_and_codes_are_given_once() {
     assert_eq!(world.run_refused(wallet).code, Code::WalletExists);
     assert_eq!(world.run_refused(build::add_address("MAIN", 4)).code, Code::NameTaken);
     assert_eq!(world.run_refused(build::commission(1, "none", "main")).code, Code::NothingFound);
-    assert_eq!(world.run_refused(build::commission(1, "daily bread", "none")).code, Code::NothingFound);
-    assert_eq!(world.run_refused(build::commission(2, "daily bread", "main")).code, Code::NothingFound);
+    assert_eq!(
+        world.run_refused(build::commission(1, "daily bread", "none")).code,
+        Code::NothingFound
+    );
+    assert_eq!(
+        world.run_refused(build::commission(2, "daily bread", "main")).code,
+        Code::NothingFound
+    );
 }
 
 #[test]

@@ -355,7 +355,11 @@ mod idempotency_keys {
             .to_vec();
         assert_eq!(world.records.len(), 3);
         assert_eq!(spent_and_reserved(&world), 1_500_000);
-        Asker::bearer("report", Some("key 1")).assert_repeats(&mut world, ids[1], &payment(500_000));
+        Asker::bearer("report", Some("key 1")).assert_repeats(
+            &mut world,
+            ids[1],
+            &payment(500_000),
+        );
     }
 
     #[test]

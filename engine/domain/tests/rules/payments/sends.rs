@@ -107,7 +107,14 @@ fn open_and_price(world: &mut World, n: u8) -> B256 {
 }
 
 fn lookup_action(found: Option<FoundReceipt>, head: u64) -> Action {
-    outbox_action(Input::LookedUp { id: submission_id(1), asked: 1, found, known: true, head, settled: head })
+    outbox_action(Input::LookedUp {
+        id: submission_id(1),
+        asked: 1,
+        found,
+        known: true,
+        head,
+        settled: head,
+    })
 }
 
 #[test]
@@ -126,7 +133,10 @@ fn a_send_of_a_device_offers_the_whole_ceiling_and_holds_one_nonce() {
             _other => None,
         })
         .collect();
-    assert_eq!(offers, [(submission_id(1), Fees::Dynamic { max_fee: send(1).gas_price_max, tip: 1 })]);
+    assert_eq!(
+        offers,
+        [(submission_id(1), Fees::Dynamic { max_fee: send(1).gas_price_max, tip: 1 })]
+    );
 }
 
 #[test]
@@ -163,11 +173,18 @@ fn a_locked_wallet_broadcasts_and_probes_but_signs_nothing_new() {
     // A gas price arrives, but authorizes nothing.
     assert_eq!(world.must(gas_price_action()).events, []);
     // A signer's refusal is not recorded now; the engine asks the signer again later.
-    assert_eq!(world.must(outbox_action(Input::Declined { id: submission_id(1), attempt: 0 })).events, []);
-    assert_eq!(world.run_refused(outbox_action(Input::Cancel { id: submission_id(1) })).code, Code::WalletLocked);
+    assert_eq!(
+        world.must(outbox_action(Input::Declined { id: submission_id(1), attempt: 0 })).events,
+        []
+    );
+    assert_eq!(
+        world.run_refused(outbox_action(Input::Cancel { id: submission_id(1) })).code,
+        Code::WalletLocked
+    );
     // A signature in flight is recorded, and its transaction is broadcast.
     let signature = sign(digest);
-    let kept = world.must(outbox_action(Input::Signature { id: submission_id(1), attempt: 0, signature }));
+    let kept =
+        world.must(outbox_action(Input::Signature { id: submission_id(1), attempt: 0, signature }));
     let [Effect::Outbox(_, OutboxAction::Send { raw, .. })] = kept.effects.as_slice() else {
         panic!("{kept:?}")
     };
@@ -201,7 +218,8 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
         whole.signed(signature)
     };
     let (ours, theirs) = (sign(digest), sign(B256::repeat_byte(1)));
-    let signed = |signature, raw| OutboxEvent::Signed { id: submission_id(1), attempt: 0, signature, raw };
+    let signed =
+        |signature, raw| OutboxEvent::Signed { id: submission_id(1), attempt: 0, signature, raw };
     assert!(follows(&unsigned, signed(ours, raw(&ours))));
     assert!(!follows(&unsigned, signed(theirs, raw(&theirs))), "of another digest");
     assert!(!follows(&unsigned, signed(ours, raw(&theirs))), "other bytes");
@@ -245,7 +263,11 @@ fn accepting_a_journal_drops_unsigned_transactions() {
         matches!(event, Event::Outbox { event: OutboxEvent::Authorized { .. }, .. })
     };
     assert!(!offered.iter().any(allowed), "{offered:?}");
-    let late = outbox_action(Input::Signature { id: submission_id(2), attempt: 0, signature: sign(forged) });
+    let late = outbox_action(Input::Signature {
+        id: submission_id(2),
+        attempt: 0,
+        signature: sign(forged),
+    });
     assert_eq!(world.must(late).effects, []);
 }
 

@@ -85,7 +85,11 @@ fn it_renews_at_a_later_midnight_and_not_by_a_clock_that_jumps() {
 #[test]
 fn all_agents_share_it() {
     let mut world = world();
-    build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { secret_hash: [8; 32] });
+    build::register(
+        &mut world,
+        1,
+        bursar_domain::agents::Credential::Hmac { secret_hash: [8; 32] },
+    );
     world.must(build::commission(1, crate::support::policy_name().as_str(), "main"));
     let mut world = reboot(&world);
     world.signs(payment(4_000_000));

@@ -300,7 +300,8 @@ impl Model {
     /// Applies the acceptance of a journal.
     pub(crate) fn accept_journal(&mut self) {
         for known in self.requests.values_mut() {
-            if let ModelStatus::Authorized { signed: false, is_void: void, .. } = &mut known.status {
+            if let ModelStatus::Authorized { signed: false, is_void: void, .. } = &mut known.status
+            {
                 *void = true;
             }
         }
@@ -309,7 +310,8 @@ impl Model {
     /// Notes a new reading of the wall clock.
     pub(crate) fn note_clock(&mut self, now: &Moment) {
         for known in self.requests.values_mut() {
-            if let ModelStatus::Authorized { valid_before: before, lapsed, .. } = &mut known.status {
+            if let ModelStatus::Authorized { valid_before: before, lapsed, .. } = &mut known.status
+            {
                 *lapsed |= now.utc.seconds().unsigned_abs() >= *before;
             }
         }

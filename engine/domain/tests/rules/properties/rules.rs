@@ -128,7 +128,8 @@ impl Rules {
         let place = |url: Option<&str>| url.map(|url| self.host_verdict(url));
         let (request, resource) = (place(request), place(resource));
         let own = request.or(resource).ok_or(Code::DomainUrlRequired)?;
-        if [request, resource].contains(&Some(HostVerdict::Blocked)) || own == HostVerdict::Outside {
+        if [request, resource].contains(&Some(HostVerdict::Blocked)) || own == HostVerdict::Outside
+        {
             return Err(Code::DomainNotAllowed);
         }
         Ok(resource == Some(HostVerdict::Outside))
@@ -173,7 +174,8 @@ impl Context {
     /// Returns every reason for which the operator must decide.
     pub(crate) fn holds(&self, ask: &PaymentAsk, now: &Moment) -> Vec<HoldReason> {
         let rules = &self.rules;
-        let astray = now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES_MS);
+        let astray =
+            now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES_MS);
         let outside =
             rules.domains(ask.request_url.as_deref(), ask.resource_url.as_deref()) == Ok(true);
         let zero = rules.auto_below == 0;
@@ -241,8 +243,9 @@ impl Allowance {
         let mut next = Self::begun_at(now, now.day_start.0);
         let ahead = now.chain_hint.is_some_and(|block| now.utc.0 - block.0 > HOUR);
         let (earliest, latest) = self.boot_ms;
-        let counted =
-            |from: i64| self.boot_id != now.boot_id || boot_clock(now) - from >= lasted - CLOCK_SLACK_MS;
+        let counted = |from: i64| {
+            self.boot_id != now.boot_id || boot_clock(now) - from >= lasted - CLOCK_SLACK_MS
+        };
         if ahead || !counted(earliest) {
             next.boot_ms.1 = boot_clock(now);
             return Due::Grant(next);
@@ -250,7 +253,8 @@ impl Allowance {
         if self.boot_id == now.boot_id {
             // If setting the wall clock moves a start into the past, no second allowance may begin within this one.
             let (by_wall, _) = next.boot_ms;
-            let after = |from: i64| by_wall.max(from + lasted - CLOCK_SLACK_MS).min(boot_clock(now));
+            let after =
+                |from: i64| by_wall.max(from + lasted - CLOCK_SLACK_MS).min(boot_clock(now));
             next.boot_ms = (after(earliest), after(latest));
         }
         if counted(latest) { Due::Renewal(next) } else { Due::Either(next) }

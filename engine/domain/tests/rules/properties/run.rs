@@ -18,7 +18,7 @@ use bursar_domain::{Action, Decision, Effect, Event, PaymentAsk, Refusal, Reply,
 use crate::properties::ledger::{Ledger, Scene};
 use crate::properties::model::{Model, ModelRequest, ModelStatus, Prediction};
 use crate::properties::rules::{Due, VARIANTS};
-use crate::properties::workload::{History, Oddity, Pick, CardChoice, Size, Step, PaymentChoice};
+use crate::properties::workload::{CardChoice, History, Oddity, PaymentChoice, Pick, Size, Step};
 use crate::support::clock::{Clock, HOUR, MINUTE};
 use crate::support::{Answer, OPERATOR, World, build, count_decisive, denial};
 
@@ -86,7 +86,9 @@ impl Run {
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Ask { agent, ref choice: what, key, repeat } => self.ask(agent, what, key, repeat),
+            Step::Ask { agent, choice: ref what, key, repeat } => {
+                self.ask(agent, what, key, repeat)
+            }
             Step::Flood { agent, asks } => self.flood(agent, asks),
             Step::Approve { pick, shown } => self.approve(pick, shown),
             Step::SecondLook { pick, variant } => self.change_and_approve(pick, variant),
@@ -106,7 +108,9 @@ impl Run {
                 self.world.clock.chain_hint = behind.map(|ms| utc.plus_ms(-ms));
             }
             Step::Edit { policy, variant } => self.edit(policy, variant),
-            Step::Commission { agent, policy, to_spare_address: spare } => self.commission(agent, policy, spare),
+            Step::Commission { agent, policy, to_spare_address: spare } => {
+                self.commission(agent, policy, spare)
+            }
             Step::Suspend(agent) => self.suspend(agent),
             Step::Resume(agent) => self.resume(agent),
             Step::Renew(agent) => self.renew(agent),
@@ -175,7 +179,8 @@ impl Run {
             now,
             frozen: self.model.frozen,
             unlocked: self.world.unlocked,
-            idle: self.model.agents[agent].suspended || self.model.agents[agent].commission.is_none(),
+            idle: self.model.agents[agent].suspended
+                || self.model.agents[agent].commission.is_none(),
             allowance: self.model.agents[agent].allowances,
             waiting: self.model.reserved_by(agent),
             limit: self.model.rules_of(agent).map_or(0, |rules| rules.daily),
@@ -205,8 +210,12 @@ impl Run {
         let known = self.model.requests.get_mut(&id).expect("a known request");
         let before = now.utc.seconds().unsigned_abs() + known.ask.valid_seconds.max(30);
         let (agent, usd) = (known.agent, known.usd());
-        known.status =
-            ModelStatus::Authorized { valid_before: before, signed: false, lapsed: false, is_void: false };
+        known.status = ModelStatus::Authorized {
+            valid_before: before,
+            signed: false,
+            lapsed: false,
+            is_void: false,
+        };
         self.model.spend(agent, usd);
         let Status::Authorized { terms, .. } = &self.world.records[&id].status else {
             panic!("not authorized: {:?}", self.world.records[&id].status)

@@ -142,16 +142,14 @@ fn any_payment_choice() -> impl Strategy<Value = PaymentChoice> {
         let urls: Vec<_> = URLS.iter().map(|(url, _host)| *url).collect();
         prop_oneof![1 => Just(None), 4 => select(urls).prop_map(Some)]
     };
-    (size, oddity, url(), url()).prop_map(|(size, oddity, request_url, resource_url)| PaymentChoice {
-        size,
-        oddity,
-        request_url,
-        resource_url,
+    (size, oddity, url(), url()).prop_map(|(size, oddity, request_url, resource_url)| {
+        PaymentChoice { size, oddity, request_url, resource_url }
     })
 }
 
 fn any_pick() -> impl Strategy<Value = Pick> {
-    (any::<u8>(), prop::bool::weighted(0.85)).prop_map(|(place, waiting)| Pick { index: place, among_held: waiting })
+    (any::<u8>(), prop::bool::weighted(0.85))
+        .prop_map(|(place, waiting)| Pick { index: place, among_held: waiting })
 }
 
 fn any_card_choice() -> impl Strategy<Value = CardChoice> {

@@ -23,7 +23,7 @@ use bursar_uniswap::Permit;
 use crate::support::clock::{Clock, SECOND};
 use crate::support::{OPERATOR, World, build};
 pub(crate) use crate::trades::asks::{
-    BASE, HELD_WEI, PLAN_COST, ROBINHOOD, in_v4, trade_on, policy, quote, with_quote, trade,
+    BASE, HELD_WEI, PLAN_COST, ROBINHOOD, in_v4, policy, quote, trade, trade_on, with_quote,
 };
 
 /// The gas limit of every call.

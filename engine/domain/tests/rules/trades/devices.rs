@@ -104,6 +104,9 @@ fn the_empty_transaction_of_a_late_swap_is_never_lost() {
     let asked = bench.price(key);
     assert_eq!(signatures(&asked).len(), 1, "the address is free only with its nonce");
     bench.sign(key, &asked);
-    assert!(device_signature(&bench, id).is_none() || !bench.world.state.awaits_device_signature(&bench.record(id)));
+    assert!(
+        device_signature(&bench, id).is_none()
+            || !bench.world.state.awaits_device_signature(&bench.record(id))
+    );
     bench.world.assert_replays();
 }

@@ -9,7 +9,9 @@ use bursar_domain::Status;
 use bursar_domain::plan::StepPurpose;
 
 use crate::support::clock::{Clock, DAY, SECOND};
-use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, ROBINHOOD, trade_on, policy, quote, trade};
+use crate::trades::bench::{
+    BASE, Bench, Fate, PLAN_COST, ROBINHOOD, policy, quote, trade, trade_on,
+};
 
 /// A trade that wastes gas: its swap is cancelled after its deadline.
 fn waste_gas(bench: &mut Bench, agent: usize) -> RequestId {

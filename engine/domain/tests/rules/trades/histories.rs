@@ -20,7 +20,7 @@ use crate::support::build;
 use crate::support::cases::config;
 use crate::support::clock::SECOND;
 use crate::trades::bench::{
-    BASE, Bench, Fate, ROBINHOOD, in_v4, trade_on, quote, with_quote, signatures, trade,
+    BASE, Bench, Fate, ROBINHOOD, in_v4, quote, signatures, trade, trade_on, with_quote,
 };
 use crate::trades::ledger::Ledger;
 use crate::trades::workload::{Step, any_history};
@@ -93,7 +93,8 @@ impl Run {
 
     /// Picks an outbox; a busy one, if there is one.
     fn key(&self, pick: usize) -> OutboxKey {
-        let busy: Vec<_> = self.bench.world.state.outboxes.with_open_submissions().map(|one| one.key).collect();
+        let busy: Vec<_> =
+            self.bench.world.state.outboxes.with_open_submissions().map(|one| one.key).collect();
         if let Some(key) = pick.checked_rem(busy.len()).and_then(|pick| busy.get(pick)) {
             return *key;
         }
@@ -104,7 +105,9 @@ impl Run {
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Ask { agent, micros, on_base: base, is_listed_token: known } => self.ask(agent, micros, base, known),
+            Step::Ask { agent, micros, on_base: base, is_listed_token: known } => {
+                self.ask(agent, micros, base, known)
+            }
             Step::Approve { pick, quote } => self.approve(pick, quote),
             Step::Deny(pick) => {
                 if let Some(id) = self.pick_held(pick) {

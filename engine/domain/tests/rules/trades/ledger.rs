@@ -78,7 +78,8 @@ impl Ledger {
 
     fn record_entry(&mut self, entry: &Entry) {
         match &entry.event {
-            Event::RequestHeld { draft: asked, .. } | Event::ExecutionStarted { draft: asked, .. } => {
+            Event::RequestHeld { draft: asked, .. }
+            | Event::ExecutionStarted { draft: asked, .. } => {
                 self.begin(asked);
             }
             Event::ExecutionApproved { id, counted_value: counted, .. } => {
@@ -115,7 +116,8 @@ impl Ledger {
                     let spends = matches!(outcome, Outcome::Succeeded { .. } | Outcome::NonceTaken);
                     assert!(self.settle(id, spends), "a swap ends once");
                 }
-                self.reached.insert(format!("{purpose:?} {}", variant_name(&format!("{outcome:?}"))));
+                self.reached
+                    .insert(format!("{purpose:?} {}", variant_name(&format!("{outcome:?}"))));
             }
             Event::ExecutionEnded { id, end } => {
                 let trade = self.trades.get_mut(id).expect("a trade");

@@ -6,7 +6,7 @@ use bursar_domain::command::StepOrder;
 use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 
 use crate::support::build;
-use crate::trades::bench::{Bench, Fate, ROBINHOOD, trade_on, quote, trade};
+use crate::trades::bench::{Bench, Fate, ROBINHOOD, quote, trade, trade_on};
 
 /// From a plan's first step until it is over, no other plan of the same address and network takes a step.
 #[test]

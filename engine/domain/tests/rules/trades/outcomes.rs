@@ -20,7 +20,12 @@ use Consequence::{Continues, Failed, Rejected};
 
 /// Checks a plan after a step: its end, its volume, and whether it leaves an allowance to be revoked.
 #[track_caller]
-fn assert_consequence(bench: &Bench, id: bursar_core::ids::RequestId, after: Consequence, leaves: bool) {
+fn assert_consequence(
+    bench: &Bench,
+    id: bursar_core::ids::RequestId,
+    after: Consequence,
+    leaves: bool,
+) {
     let execution = bench.execution(id);
     let end = match &execution.end {
         None => Continues,
@@ -75,7 +80,7 @@ fn the_plan_knows_whether_its_allowance_is_left() {
     use AllowanceLeft::{Given, Possible, Zero};
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(VALUE));
-    bench.takes(id, StepPurpose::Swap, Fate::Reverted);
+    bench.open_and_finish(id, StepPurpose::Swap, Fate::Reverted);
     assert_eq!(bench.execution(id).allowance_left(), Zero);
     for (swap, left) in [
         (Fate::Succeeded, Some(Zero)),
@@ -85,15 +90,15 @@ fn the_plan_knows_whether_its_allowance_is_left() {
     ] {
         let mut bench = Bench::new();
         let id = bench.starts(0, trade(VALUE));
-        bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+        bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
         let given = bench.execution(id).allowance_left();
         assert!(matches!(given, Given { block: 1.. }), "{given:?}");
-        bench.takes(id, StepPurpose::Swap, swap);
+        bench.open_and_finish(id, StepPurpose::Swap, swap);
         assert_eq!(bench.execution(id).allowance_left(), left.unwrap_or(given), "{swap:?}");
     }
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(VALUE));
-    bench.takes(id, StepPurpose::Allowance, Fate::NonceTaken);
+    bench.open_and_finish(id, StepPurpose::Allowance, Fate::NonceTaken);
     assert_eq!(bench.execution(id).allowance_left(), Possible);
 }
 

@@ -11,7 +11,7 @@ use bursar_domain::{Action, Refusal, Status};
 
 use crate::support::build;
 use crate::support::clock::{MINUTE, SECOND};
-use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, quote, with_quote, step_cost, trade};
+use crate::trades::bench::{BASE, Bench, Fate, PLAN_COST, quote, step_cost, trade, with_quote};
 
 /// The volume stays reserved until the swap is final, and is then spent once.
 #[test]

@@ -129,7 +129,7 @@ impl VaultPositionReads {
                         .map(|gate| (gate, add(vault::passes_gate_call(gate, owner)))),
                 ),
                 VaultKind::MetaMorpho => {
-                    ExitReads::MaxWithdraw(add(vault::max_withdraw_call(owner)))
+                    ExitLimitReads::MaxWithdraw(add(vault::max_withdraw_call(owner)))
                 }
             },
         }

@@ -84,7 +84,7 @@ impl EntryDescriber<'_> {
 }
 
 fn describe(event: &Event) -> Description<'_> {
-    use EntrySubject::{Agent, Asked, Request, Wallet};
+    use EntrySubject::{Agent, NewRequest, Request, Wallet};
     match event {
         Event::WalletCreated { name, .. } => (EntryKind::WalletCreated, Wallet, some_text(name)),
         Event::SeedAdded { id, words } => {
@@ -149,10 +149,10 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::WalletPasswordRefused, Wallet, Some(detail))
         }
         Event::PaymentAuthorized { draft: asked, .. } => {
-            (EntryKind::PaymentAuthorized, Asked(asked), None)
+            (EntryKind::PaymentAuthorized, NewRequest(asked), None)
         }
         Event::DeviceAwaited { draft: asked, .. } => {
-            (EntryKind::PaymentAwaitsDevice, Asked(asked), some_text("allowed by the policy"))
+            (EntryKind::PaymentAwaitsDevice, NewRequest(asked), some_text("allowed by the policy"))
         }
         Event::DeviceAwaitApproved { id, by, .. } => {
             (EntryKind::PaymentAwaitsDevice, Request(*id), Some(format!("approved by {by}")))
@@ -167,11 +167,13 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::PaymentLapsed { id } => (EntryKind::PaymentLapsed, Request(*id), None),
         Event::RequestHeld { draft: asked, reason, .. } => {
-            (EntryKind::PaymentHeld, Asked(asked), some_text(reason.sentence()))
+            (EntryKind::PaymentHeld, NewRequest(asked), some_text(reason.sentence()))
         }
-        Event::RequestRefused { draft: asked, refusal } => {
-            (EntryKind::PaymentRefused, Asked(asked), some_text(text::visible(&refusal.describe())))
-        }
+        Event::RequestRefused { draft: asked, refusal } => (
+            EntryKind::PaymentRefused,
+            NewRequest(asked),
+            some_text(text::visible(&refusal.describe())),
+        ),
         Event::PaymentApproved { id, by, .. } => {
             (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
         }
@@ -188,7 +190,7 @@ fn describe(event: &Event) -> Description<'_> {
             some_text(text::visible(&refusal.describe())),
         ),
         Event::ExecutionStarted { draft: asked, .. } => {
-            (EntryKind::TradeStarted, Asked(asked), None)
+            (EntryKind::TradeStarted, NewRequest(asked), None)
         }
         Event::ExecutionApproved { id, by, .. } => {
             (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))

@@ -6,7 +6,7 @@ use bursar_chain::simulate::{SimulationMethod, Simulator};
 use bursar_control::answers::CheckAnswer;
 use bursar_core::networks::{Lending as Contracts, Network};
 
-use crate::lanes::lending::judge_scan::ScanProgress;
+use crate::lanes::lending::scan::ScanProgress;
 
 /// Checks a network. `progress` is `None` if no scan runs: in a command without an engine, or before the wallet has
 /// an address.
@@ -104,7 +104,7 @@ fn judge_scan(row: &Network, progress: ScanProgress) -> CheckAnswer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lanes::lending::judge_scan::{ScanBound, ScanFault};
+    use crate::lanes::lending::scan::{ScanBound, ScanFault};
     use bursar_control::answers::CheckResult::{Ok as Fine, Warn};
     use bursar_core::networks::NETWORKS;
 

@@ -9,7 +9,7 @@ use bursar_core::time::Moment;
 
 use crate::context::EngineContext;
 use crate::core::View;
-use crate::judge_journal::check_closed_journal;
+use crate::journal::check_closed_journal;
 use crate::ports::NoFailpoints;
 use crate::vault::file::WalletFiles;
 use crate::vault::kdf::KdfBounds;
@@ -121,7 +121,7 @@ fn judge_journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge_journal::Head;
+    use crate::journal::Head;
     use bursar_control::answers::CheckResult::{Fail, Ok as Fine, Warn};
     use bursar_domain::State;
 

@@ -111,7 +111,10 @@ impl Attempt<'_> {
     }
 }
 
-async fn record_wrong_password<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Result<T, Fault> {
+async fn record_wrong_password<T>(
+    engine: &EngineContext,
+    tried: Result<T, Fault>,
+) -> Result<T, Fault> {
     if let Err(fault) = &tried
         && fault.code == Code::WrongPassword
         && let Err(unrecorded) = act(engine, Action::RecordWrongPassword).await

@@ -60,9 +60,11 @@ fn payments_switched_off_take_effect() {
 
 #[test]
 fn domains_and_networks_take_effect() {
-    let refusal = refused_under(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]));
+    let refusal =
+        refused_under(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]));
     assert_eq!(refusal.code, Code::DomainNotAllowed);
-    let refusal = refused_under(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]));
+    let refusal =
+        refused_under(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]));
     assert_eq!(refusal.code, Code::DomainNotAllowed);
     let refusal = refused_under(|policy| policy.networks = AllowedNetworks::Only([].into()));
     assert_eq!(refusal.code, Code::NetworkNotAllowed);

@@ -3,7 +3,13 @@
 use super::*;
 
 impl Run {
-    pub(super) fn ask(&mut self, agent: usize, what: &PaymentChoice, key: Option<u8>, repeat: Option<u8>) {
+    pub(super) fn ask(
+        &mut self,
+        agent: usize,
+        what: &PaymentChoice,
+        key: Option<u8>,
+        repeat: Option<u8>,
+    ) {
         let (identity, payment) = match self.pick_earlier(agent, repeat) {
             Some((identity, payment)) if !self.model.agents[agent].bears_token => {
                 (identity, payment)

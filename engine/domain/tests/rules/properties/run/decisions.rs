@@ -22,7 +22,9 @@ impl Run {
             (CardChoice::Current, _) => {
                 (self.world.card(id).map_or(String::new(), |card| card.digest), true)
             }
-            (CardChoice::AtArrival, Some((digest, then))) => (digest.clone(), Some(*then) == version),
+            (CardChoice::AtArrival, Some((digest, then))) => {
+                (digest.clone(), Some(*then) == version)
+            }
             (CardChoice::AtArrival, None) | (CardChoice::Invalid, _) => ("0".repeat(64), false),
         };
         let action = self.world.approval(id, &digest);
@@ -135,7 +137,8 @@ impl Run {
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
         let (at, told_until) =
             (self.journal_time(), bursar_domain::requests::Deadline::after(&now));
-        let denied = Status::Denied { reason: None, at, by: OPERATOR, repeatable_until: told_until };
+        let denied =
+            Status::Denied { reason: None, at, by: OPERATOR, repeatable_until: told_until };
         assert_eq!(self.world.status(id), &denied);
         self.model.end(id, ModelStatus::Denied { at: now });
     }
@@ -182,7 +185,9 @@ impl Run {
         assert_eq!(ordered.len(), decision.effects.len());
         let still = self.model.frozen || !self.world.unlocked || !self.world.trusted;
         for (id, known) in &self.model.requests {
-            let ModelStatus::Authorized { valid_before: before, signed, lapsed, is_void: void } = known.status else {
+            let ModelStatus::Authorized { valid_before: before, signed, lapsed, is_void: void } =
+                known.status
+            else {
                 continue;
             };
             let good = now.utc.seconds().unsigned_abs() < before && !void;

@@ -13,11 +13,11 @@ use tokio::sync::watch;
 
 use super::SAFE_BLOCK;
 use super::node::{Node, base, lending};
+use crate::lanes::lending::scan::follow::Follower;
 use crate::lanes::lending::scan::results::{Scan, ScanProgress};
 use crate::lanes::lending::scan::save;
-use crate::lanes::lending::scan::save_changes::Follower;
-use crate::lanes::lending::scan::scope_of::ScanScope;
 use crate::lanes::lending::scan::store::ScanStore;
+use crate::lanes::lending::scan::wanted::ScanScope;
 use crate::ports::Chains;
 
 pub(super) fn owner(at: u8) -> Address {
