@@ -1,4 +1,4 @@
-//! The real side of the port to hardware devices: Ledgers on USB. Only this crate uses coins-ledger.
+//! Connects the wallet to hardware devices: Ledgers on USB. Only this crate uses coins-ledger.
 //!
 //! Commands and answers are never logged above `trace`, because they contain what the operator signs.
 //!

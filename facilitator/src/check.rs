@@ -48,7 +48,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
             continue;
         };
         let signers: Vec<Address> = ring.addresses().chain(ring.retired()).collect();
-        check.network(network, &clock, &signers).await?;
+        check.check_network(network, &clock, &signers).await?;
         let text = match ring.authorizer() {
             Some(authorizer) => format!(
                 "{} signs claims of payment channels for any caller, and refunds for {} API keys",
@@ -67,8 +67,8 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
         let text = format!("{}: requests receive unsupported_network", unconfigured.join(", "));
         check.findings.add(Severity::Good, "not configured", text);
     }
-    check.key_files(config);
-    check.store(config, &keys).await;
+    check.check_key_files(config);
+    check.check_store(config, &keys).await;
     Ok(check.findings)
 }
 
@@ -130,9 +130,9 @@ impl Check {
                         title,
                         format!("{} answers", endpoint.label()),
                     );
-                    self.batches(title, endpoint, &chain).await;
+                    self.check_batches(title, endpoint, &chain).await;
                     if let Some(signer) = signers.first() {
-                        self.past_state(network, endpoint, &chain, *signer).await;
+                        self.check_past_state(network, endpoint, &chain, *signer).await;
                     }
                 }
                 Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
@@ -142,18 +142,18 @@ impl Check {
             return Ok(());
         }
         let chain = chain_of(network, clock)?;
-        self.clock(network, &chain, &**clock).await;
-        self.contracts(network, &chain).await;
-        self.upto_contracts(network, &chain).await;
-        self.domain(network, &chain).await;
+        self.check_clock(network, &chain, &**clock).await;
+        self.check_contracts(network, &chain).await;
+        self.check_upto_contracts(network, &chain).await;
+        self.check_domain(network, &chain).await;
         for signer in signers {
-            self.signer(network, &chain, *signer).await;
+            self.check_signer(network, &chain, *signer).await;
         }
         Ok(())
     }
 
     /// Reports a node that does not accept a batch of requests of the size that settling needs.
-    async fn batches(&mut self, title: &'static str, endpoint: &Endpoint, chain: &dyn Chain) {
+    async fn check_batches(&mut self, title: &'static str, endpoint: &Endpoint, chain: &dyn Chain) {
         match chain.batch_refusal(BATCH_MAX).await {
             Ok(None) => {}
             Ok(Some(said)) => {
@@ -199,7 +199,7 @@ impl Check {
     }
 
     /// Compares this machine's clock with the newest block. Waits for another block if the newest seems old.
-    async fn clock(&mut self, network: &NetworkConfig, chain: &dyn Chain, clock: &dyn Clock) {
+    async fn check_clock(&mut self, network: &NetworkConfig, chain: &dyn Chain, clock: &dyn Clock) {
         let title = network.network.title;
         let (severity, text) = match chain_clock::clock_lead_ms(chain, clock).await {
             Err(fault) => (Severity::Bad, fault.to_string()),
@@ -227,7 +227,7 @@ impl Check {
     }
 
     /// Reports whether a program uses the key files of the signers, such as a running facilitator.
-    fn key_files(&mut self, config: &Config) {
+    fn check_key_files(&mut self, config: &Config) {
         let files: BTreeSet<_> = sender_files(config).collect();
         for file in files {
             let (severity, text) = match KeyLocks::lock_files([file]) {
@@ -246,7 +246,7 @@ impl Check {
     }
 
     /// Reports the payments and transactions in flight, and whether their signers are still in the settings.
-    async fn store(&mut self, config: &Config, keys: &BTreeMap<ChainId, KeyRing>) {
+    async fn check_store(&mut self, config: &Config, keys: &BTreeMap<ChainId, KeyRing>) {
         let title = "store";
         let path = config.store.display();
         if !config.store.exists() {
@@ -305,7 +305,7 @@ impl Check {
         }
     }
 
-    async fn contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
+    async fn check_contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
         let title = network.network.title;
         let wanted = [
             (
@@ -376,7 +376,7 @@ impl Check {
     }
 
     /// Reports the contracts of `upto_contracts`. The address of such a contract proves its code and its accounts.
-    async fn upto_contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
+    async fn check_upto_contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
         let title = network.network.title;
         for (index, contract) in upto_contracts(network).into_iter().enumerate() {
             let UptoContract { address, senders, .. } = contract;
@@ -406,7 +406,7 @@ impl Check {
         }
     }
 
-    async fn domain(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
+    async fn check_domain(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
         let (title, coin) = (network.network.title, &network.network.stablecoin);
         let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode();
         match chain.call(coin.address, data.into(), BlockTag::Latest).await {
@@ -431,7 +431,7 @@ impl Check {
         }
     }
 
-    async fn signer(&mut self, network: &NetworkConfig, chain: &dyn Chain, signer: Address) {
+    async fn check_signer(&mut self, network: &NetworkConfig, chain: &dyn Chain, signer: Address) {
         let title = network.network.title;
         let coin = network.network.native;
         match chain.balance(signer, BlockTag::Latest).await {

@@ -106,7 +106,7 @@ impl Purchase {
             return Err(Fault::because(Code::InternalError, message));
         };
         self.progress(&format!(
-            "signed as {}: repeating the request with the payment",
+            "payment {} is signed: sending the request again with it",
             self.record.id()
         ));
         self.record.signed_price = Some((price, challenge.version()));

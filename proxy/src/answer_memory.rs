@@ -1,11 +1,13 @@
 //! Memory for whole answers, from the request to the last byte that is sent. It only counts bytes and allocates
 //! nothing.
 //!
-//! A sale reserves [`RESERVED_ANSWER_BYTES`] of the first half before its payment is verified. If an answer turns out
-//! to be longer, it reserves [`ANSWER_BYTES_MAX`] of the second half while it is read, before it is settled. An answer
-//! waits for the second half at most once and holds no other part of that half meanwhile, so answers cannot block each
-//! other. Repeats of stored answers cost nothing. They share a further quarter, so they cannot take the memory of
-//! sales.
+//! The configured memory is split into two equal pools. A sale reserves [`RESERVED_ANSWER_BYTES`] of the first pool
+//! before its payment is verified. If its answer turns out to be longer, the sale reserves [`ANSWER_BYTES_MAX`] of the
+//! second pool while it reads the answer, before it settles the payment. A sale waits for the second pool at most once
+//! and holds no other part of it meanwhile, so sales cannot block each other.
+//!
+//! Repeats of stored answers are free. A third pool, a quarter of the configured memory on top, serves them, so that
+//! they cannot take the memory of sales.
 
 use std::sync::Arc;
 

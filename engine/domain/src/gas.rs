@@ -68,7 +68,7 @@ pub(crate) fn check_failures(
         return Err(Refusal::because(
             Code::RequestNoLongerValid,
             format!(
-                "The request now needs the operator's approval: {}. Request it again.",
+                "The request was stopped because it now needs the operator's approval: {}. Send it again.",
                 HoldReason::FailedPlans.sentence()
             ),
         ));

@@ -38,7 +38,7 @@ pub fn sqrt_price_at(tick: i32) -> Option<U256> {
     if size > TICK_MAX.unsigned_abs() {
         return None;
     }
-    // `ratio` becomes the root for the tick minus `size`, times 2^128.
+    // `ratio` becomes sqrt(price) at tick `-size`, times 2^128.
     let mut ratio = U256::ONE.checked_shl(128)?;
     for (bit, factor) in SQRT_PRICE_FACTORS.iter().enumerate() {
         if size & 1_u32.checked_shl(u32::try_from(bit).ok()?)? != 0 {

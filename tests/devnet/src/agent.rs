@@ -1,5 +1,6 @@
-//! An agent that signs its requests to the wallet. It shares no code with the wallet. Its HMAC covers a message that
-//! `serde_json` writes with sorted keys; in ASCII form and for the numbers used here, that text is canonical.
+//! An agent that signs its requests to the wallet. It shares no code with the wallet. Its HMAC covers
+//! the message as `serde_json` writes it, with sorted keys and with `\uXXXX` for characters outside ASCII. For the
+//! numbers used here this equals the canonical JSON that the wallet computes.
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! A refused request covers the settings, as on the real device.
+//! The screen of a refused request hides the open settings, as on the real device.
 
 use bursar_ledger_device::app::{EthereumApp, word};
 use bursar_ledger_device::device::Device;

@@ -58,7 +58,7 @@ impl World {
         let challenge = Challenge::new(planned, micros, &own, self.request_number);
         let url = planned.request_url.map(|url| URLS[url].to_owned());
         let client = &self.agents[agent];
-        sign_call(agent, client, self.now_s(), &challenge, url, planned.key)
+        build_sign_request(agent, client, self.now_s(), &challenge, url, planned.key)
     }
 
     pub(crate) fn send(&mut self, sent: SentCall) -> Result<(), WorldFailure> {
@@ -297,7 +297,7 @@ impl World {
     }
 }
 
-fn sign_call(
+fn build_sign_request(
     agent: usize,
     client: &Agent,
     at: i64,

@@ -95,7 +95,7 @@ pub(super) fn still_allowed(
         (Verdict::Hold(reason), Approver::Policy) => Err(Refusal::because(
             Code::RequestNoLongerValid,
             format!(
-                "The loan now needs the operator's approval: {}. Request it again.",
+                "The loan was stopped because it now needs the operator's approval: {}. Send it again.",
                 reason.sentence()
             ),
         )),

@@ -51,7 +51,7 @@ pub(super) fn floor_and_counted_value(
     (floor, trading::counted_value(quote, &policy.trading))
 }
 
-/// Applies the least output and the policy to fresh prices, before the next signature for a swap.
+/// Checks a fresh quote against the least output and the policy, before the next signature for a swap.
 pub(super) fn still_allowed(
     state: &State,
     command: &Command,

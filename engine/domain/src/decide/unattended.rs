@@ -51,7 +51,7 @@ pub(super) fn check_unattended(
         return Err(Refusal::because(
             Code::RequestNoLongerValid,
             format!(
-                "The request now needs the operator's approval: {}. Request it again.",
+                "The request was stopped because it now needs the operator's approval: {}. Send it again.",
                 HoldReason::UnattendedLimit.sentence()
             ),
         ));

@@ -13,7 +13,7 @@ pub const TAG_BYTES: usize = 16;
 /// Why a message could not be sealed or opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    #[error("a nonce has 12 bytes")]
+    #[error("the nonce is not 12 bytes long")]
     NonceSize,
     #[error("the message fails authentication")]
     NotAuthentic,

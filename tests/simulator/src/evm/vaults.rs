@@ -161,7 +161,7 @@ impl Venues {
 }
 
 impl State {
-    /// Returns the value of shares of a venue at a time; zero if the venue does not exist.
+    /// Returns the value of shares of a venue at `time`; zero if the venue does not exist.
     pub(crate) fn worth(&self, venue: VenueName, shares: U256, time: u64) -> U256 {
         match venue {
             VenueName::Vault(vault) => {
@@ -176,13 +176,13 @@ impl State {
         }
     }
 
-    /// Returns the assets that an account can withdraw from a venue at a time.
+    /// Returns the assets that an account can withdraw from a venue at `time`.
     pub(crate) fn withdrawable(&self, venue: VenueName, who: Address, time: u64) -> U256 {
         let worth = self.worth(venue, self.lending.shares_of(venue, who), time);
         worth.min(self.free_in(venue, time))
     }
 
-    /// Returns the assets that all accounts together can withdraw from a venue at a time.
+    /// Returns the assets that all accounts together can withdraw from a venue at `time`.
     pub(crate) fn free_in(&self, venue: VenueName, time: u64) -> U256 {
         match venue {
             VenueName::Vault(vault) => self.free(vault, time),
@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    /// Returns a vault's totals at a time, with its interest and the shares for its fee.
+    /// Returns a vault's totals at `time`, with its interest and the shares for its fee.
     pub(super) fn vault_totals(&self, vault: Address, time: u64) -> Option<VaultTotals> {
         let one = self.lending.vaults.get(&vault)?;
         let (assets, lost) = match &one.kind {
@@ -246,7 +246,7 @@ impl State {
         }
     }
 
-    /// Returns the assets that all depositors of a vault together can withdraw at a time.
+    /// Returns the assets that all depositors of a vault together can withdraw at `time`.
     pub(super) fn free(&self, vault: Address, time: u64) -> U256 {
         let Some(one) = self.lending.vaults.get(&vault) else { return U256::ZERO };
         match &one.kind {

@@ -19,8 +19,8 @@ use crate::facilitator::stage::{BASE, ROBINHOOD, Stage};
 const DEFAULT_SEEDS: u64 = 200;
 /// Number of seeds that are played concurrently on a chain.
 const CONCURRENT_SEEDS: usize = 16;
-/// Number of seeds that are played one at a time first: without load, answers follow each other
-/// within a tenth of a second.
+/// Number of seeds that are played one at a time first. Without load, the next request comes within a tenth of a
+/// second, while the facilitator may still use an older state of the channel.
 const QUIET_SEEDS: usize = 8;
 /// Number of seeds between two audits of the transactions.
 const AUDITED_SEEDS: usize = 100;

@@ -1,6 +1,6 @@
 //! Decides when to prompt a device again after it refused data because one of its settings (a switch) is off.
 //!
-//! The screen of a refusal covers the settings in which the person looks for the switch. So between tries the wallet
+//! The screen of a refusal hides the settings in which the person looks for the switch. So between tries the wallet
 //! only reads the configuration, which shows nothing on the device. This module reads no clock: its callers pass the
 //! time.
 

@@ -124,7 +124,7 @@ pub(crate) async fn reissue(engine: &Arc<EngineContext>) {
             }
         }
         Err(fault) => {
-            tracing::warn!(code = %fault.code, "could not order the missing signatures of recorded authorizations")
+            tracing::warn!(code = %fault.code, "could not request the missing signatures of recorded authorizations")
         }
     }
 }

@@ -87,7 +87,7 @@ pub struct Trader {
     pub driver: AuditorDriver,
     pub block: u64,
     pub nonce: u64,
-    /// Whether the market shows large balances of the address.
+    /// Whether the auditor observes large balances of the paying address before each quote.
     pub has_large_balances: bool,
     /// The outcome of rehearsals in the market.
     pub rehearsal: Rehearsal,
