@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, Bytes, U256};
 use bursar_submit::Call;
 
-use super::Log;
+use super::mined::Log;
 
 /// Calls of one account, to simulate in one block after the newest.
 #[derive(Debug, Clone, PartialEq, Eq)]
