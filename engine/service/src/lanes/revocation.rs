@@ -53,9 +53,12 @@ pub(super) async fn allowance_left(
         AllowanceLeft::Possible => {
             read(BlockTag::Latest).await.map_err(|_fault: ChainFault| chain_unavailable())?
         }
-        // A node that is some blocks behind, or that keeps no past state, does not have this block. The token may have
-        // ignored the call, so it is asked.
-        AllowanceLeft::Given { block } => read(BlockTag::Number(block)).await.unwrap_or(true),
+        // A node that is some blocks behind does not show a new allowance. Some tokens forget allowances, so they are
+        // asked, as of a block that is not older.
+        AllowanceLeft::Given { block } => match chain.block_number().await {
+            Ok(head) if head >= block => read(BlockTag::Number(head)).await.unwrap_or(true),
+            _behind => true,
+        },
     };
     Ok(is_left.then_some(Allowance { token, spender, network, chain }))
 }

@@ -10,7 +10,7 @@ use bursar_devnet::install::chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::offers::BASE;
 use bursar_tests::two_faced_rpc::{Conduct, Family, TwoFacedRpc};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::trading::operations::Operation;
@@ -257,16 +257,13 @@ async fn a_node_that_is_behind_hides_no_allowance_from_its_plan() {
     let sale = Operation { sold, bought, units: 30 * DOLLAR, amount: "30", v4: false };
     let request = sale.request(&scene.stage);
     let body = scene.stage.request_body(None, &request);
-    let sent = scene.stage.nonce().await;
-    let client = scene.stage.client();
-    let trade = tokio::spawn(async move { client.post("/trade", &body).await });
-    scene.await_sent(sent + 1, &trade).await;
-    assert_ne!(scene.stage.allowance(sold, scene.stage.contracts.v3.router).await, U256::ZERO);
     // Until the end of the plan, reads show the state before the approval.
+    scene.stage.chain.mine(8).await.expect("mined");
     scene.begin_fault(NodeFault::Family(Family::Reads, Conduct::Behind(8)));
-    let (_status, answer) = trade.await.expect("an answer");
+    let (_status, answer) = scene.stage.client().post("/trade", &body).await;
     let end = scene.end_of(&answer, "behind").await;
-    assert_eq!(end["status"], "rejected", "{end}");
+    assert_eq!((&end["status"], &end["reason_code"]), (&json!("rejected"), &json!("WOULD_FAIL")));
+    assert!(!end["approval_tx_hash"].is_null(), "{end}");
     scene.stage.assert_no_allowance().await;
 }
 
