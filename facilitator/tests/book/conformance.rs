@@ -28,6 +28,12 @@ fn failed(at: i64) -> State {
     State::Failed { reason: Reason::Simulation, message: "no".to_owned(), at: Utc(at) }
 }
 
+/// Returns the change of a queued payment to `state`, meant for the payment with this digest.
+fn state_change(n: u8, digest: u8, state: State) -> Change {
+    let (key, digest) = (key(n), B256::repeat_byte(digest));
+    Change::StateChanged { key, digest, from: State::Queued, state, attempts: 2 }
+}
+
 fn outcome_set(n: u8, state: State) -> Change {
     Change::OutcomeSet { key: key(n), state, attempts: 0 }
 }
@@ -67,16 +73,8 @@ fn conflicting_state(outcome: &ChangeResult) -> Option<&State> {
 /// Checks changes that depend on the state of a payment, and the data that is stored with a payment.
 async fn test_dependent_changes(store: &dyn PaymentStore) {
     store.commit(vec![accepted_change(1), accepted_change(2), accepted_change(3)]).await.unwrap();
-    let queued = State::Queued;
-    let moved = |n, from: &State, state| Change::StateChanged {
-        key: key(n),
-        digest: B256::repeat_byte(n),
-        from: from.clone(),
-        state,
-        attempts: 2,
-    };
     // A withdrawn payment joins no transaction, and the store keeps nothing of that transaction.
-    let answers = store.commit(vec![moved(1, &queued, failed(5))]).await.unwrap();
+    let answers = store.commit(vec![state_change(1, 1, failed(5))]).await.unwrap();
     assert_eq!(answers, [ChangeResult::Stored]);
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!((withdrawn.state.clone(), withdrawn.attempts), (failed(5), 2));
@@ -94,17 +92,11 @@ async fn test_dependent_changes(store: &dyn PaymentStore) {
     assert_eq!(answers[0], ChangeResult::Stored);
     assert_eq!(conflicting_state(&answers[1]), Some(&sent));
     // A payment that is no longer in the expected state is unchanged.
-    let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
+    let answers = store.commit(vec![state_change(2, 2, failed(6))]).await.unwrap();
     assert_eq!(conflicting_state(&answers[0]), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
     // Another payment with the same nonce is a separate one: a change meant for the first does not touch it.
-    let stale = Change::StateChanged {
-        key: key(3),
-        digest: B256::repeat_byte(99),
-        from: queued.clone(),
-        state: failed(6),
-        attempts: 0,
-    };
+    let stale = state_change(3, 99, failed(6));
     let answers = store.commit(vec![stale, batched_change(&batch(30, &[3]), &[99])]).await.unwrap();
     assert_eq!(answers, [conflict(record(3)), conflict(record(3))]);
     assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
@@ -123,6 +115,7 @@ async fn test_dependent_changes(store: &dyn PaymentStore) {
     let again = Record { success_returned_at: None, ..record(2) };
     let reopened = Change::Reopened(Box::new(again.clone()));
     let answers = store.commit(vec![reopened.clone()]).await.unwrap();
+    let queued = State::Queued;
     let waits = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!(
         (&waits.state, waits.origin, waits.success_returned_at),
