@@ -19,6 +19,8 @@ use crate::stage::{chain, fund, payers, payments, start_facilitator};
 
 const REQUESTS_PER_ROUND: usize = 6_000;
 const ROUNDS: usize = 3;
+/// A part of the answer to a valid payment.
+const VALID: &[u8] = b"\"isValid\":true";
 
 pub async fn measure() {
     let chain = chain().await;
@@ -55,26 +57,15 @@ pub async fn measure() {
     for connections in [1, 8, 32] {
         let mut best: Option<(Run, f64)> = None;
         let (mut echoes, mut calls): (f64, f64) = (0.0, 0.0);
+        let load = async |address: &str, requests: &Arc<Vec<Vec<u8>>>, keep: bool| {
+            run_load(address, connections, REQUESTS_PER_ROUND, Arc::clone(requests), keep).await
+        };
+        let good = |(_n, body): &(usize, Vec<u8>)| body.windows(VALID.len()).any(|w| w == VALID);
         for _round in 0..ROUNDS {
-            let run =
-                run_load(&echo, connections, REQUESTS_PER_ROUND, Arc::clone(&requests), false)
-                    .await;
-            echoes = echoes.max(run.rate());
-            let run =
-                run_load(&node, connections, REQUESTS_PER_ROUND, Arc::clone(&simulation), false)
-                    .await;
-            calls = calls.max(run.rate());
+            echoes = echoes.max(load(&echo, &requests, false).await.rate());
+            calls = calls.max(load(&node, &simulation, false).await.rate());
             let before = process.processor_time();
-            let run = run_load(
-                &process.address,
-                connections,
-                REQUESTS_PER_ROUND,
-                Arc::clone(&requests),
-                true,
-            )
-            .await;
-            let good =
-                |answer: &(usize, Vec<u8>)| answer.1.windows(14).any(|w| w == b"\"isValid\":true");
+            let run = load(&process.address, &requests, true).await;
             assert!(run.answers.iter().all(good), "all are good");
             let cpu = (process.processor_time() - before).as_secs_f64() * 1_000.0
                 / REQUESTS_PER_ROUND as f64;
