@@ -29,13 +29,8 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
     let payload = "/paymentPayload/payload";
     let wanted = "/paymentRequirements";
     let authorization = format!("{payload}/deposit/authorization");
-    let both = {
-        let mut both = deposit.clone();
-        let from = permit["paymentPayload"]["payload"]["deposit"]["authorization"].clone();
-        both["paymentPayload"]["payload"]["deposit"]["authorization"]["permit2Authorization"] =
-            from["permit2Authorization"].clone();
-        both
-    };
+    let permit2 = format!("{authorization}/permit2Authorization");
+    let both = with(&deposit, &permit2, permit.pointer(&permit2).expect("signed").clone());
     let (row, row_json) = channel.row(PRICE, PRICE);
     let (other_row, other_json) = other.row(PRICE, PRICE);
     let rows = |rows: &[ClaimRow], json: Value| {
@@ -81,10 +76,7 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
             "permit2_authorization_required",
             with(&deposit, &format!("{wanted}/extra/assetTransferMethod"), json!("permit2")),
         ),
-        (
-            "permit2_invalid_spender",
-            with(&permit, &format!("{authorization}/permit2Authorization/spender"), json!(ESCROW)),
-        ),
+        ("permit2_invalid_spender", with(&permit, &format!("{permit2}/spender"), json!(ESCROW))),
         (
             "permit2_amount_mismatch",
             with(&permit, &format!("{payload}/deposit/amount"), json!("999999")),
@@ -159,11 +151,9 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
             assert_eq!(status, 400, "{pointer}: {answer}");
         }
     }
-    for path in ["/verify"] {
-        for body in [&claim, &channel.sweep()] {
-            let (_status, answer) = stage.facilitator.post(path, body).await;
-            assert_eq!(reason(&answer), full_code("payload_type"), "{answer}");
-        }
+    for body in [&claim, &channel.sweep()] {
+        let (_status, answer) = stage.facilitator.post("/verify", body).await;
+        assert_eq!(reason(&answer), full_code("payload_type"), "{answer}");
     }
 }
 

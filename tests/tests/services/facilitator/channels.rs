@@ -327,8 +327,7 @@ async fn channels_have_separate_endpoints() {
             data: state["calls"][name]["data"].as_str().expect("hex").parse().expect("hex"),
         };
         let gas = U256::from(10).pow(U256::from(20));
-        let fund = json!([call.from, gas]);
-        stage.chain.request("anvil_setBalance", fund).await.expect("set");
+        stage.chain.request("anvil_setBalance", json!([call.from, gas])).await.expect("set");
         stage.chain.send_as(&call).await.expect("sent");
     };
     send("initiateWithdraw").await;
