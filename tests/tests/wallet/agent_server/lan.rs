@@ -55,7 +55,7 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
         return;
     };
     let home = tempfile::tempdir().unwrap();
-    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
+    let mut engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     for line in
         ["wallet create main", "seed create", "address create pay 0 x", "policy create p --auto 5"]
@@ -112,9 +112,8 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     operator.must("server stop").await;
     assert!(!server(&mut operator, "server start").await.0.open_to_network);
     server(&mut operator, "server start --allow-lan").await;
-    let mut engine = engine;
     assert_eq!(engine.terminate(), Some(0));
-    let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
+    let mut engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;
     operator.must("wallet open").await;
     assert!(!server(&mut operator, "server status").await.0.open_to_network);
@@ -122,7 +121,6 @@ async fn t_24_the_network_has_access_only_while_the_operator_allows_it() {
     operator.must("config set server.allow_lan true").await;
     assert!(server(&mut operator, "server status").await.0.open_to_network);
     drop(operator);
-    let mut engine = engine;
     assert_eq!(engine.terminate(), Some(0));
     let engine = EngineProcess::start(&home.path().join("data"), &StartOptions::default());
     let mut operator = engine.operator().await;

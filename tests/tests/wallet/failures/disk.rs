@@ -15,7 +15,7 @@ use bursar_engine::ports::NoFailpoints;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::mount::Mount;
-use bursar_tests::operator::Expect;
+use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ struct Answers {
 }
 
 /// Sends rounds of sixteen concurrent requests until one round after a failed commit.
-async fn send_until_commit_fails(caller: &AgentClient, agent: &Agent) -> Answers {
+async fn pay_until_commit_fails(caller: &AgentClient, agent: &Agent) -> Answers {
     let mut all = Answers::default();
     for round in 1..20u64 {
         let failing = !all.failed.is_empty();
@@ -77,6 +77,14 @@ fn payments_in_journal(file: &Path) -> (usize, u64) {
     authorized.fold((0, 0), |(count, sum), r| (count + 1, sum + r.ask.usd().0))
 }
 
+/// Returns the answer to the agent's `/status` request, which must succeed.
+async fn agent_status(caller: &AgentClient, agent: &Agent) -> Value {
+    let body = agent.read(jiff::Timestamp::now().as_second());
+    let (status, bytes) = caller.post("/status", &body).await.unwrap();
+    assert_eq!(status, 200);
+    json_or_null(&bytes)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answer() {
     // The first commit after a start seals the journal at unlock and moves no rows to the history yet.
@@ -91,18 +99,15 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         ("journal.after_carry", 1),
     ] {
         let used = UsedFolder::new().await;
-        let fault = Some(format!("fail:{point}:{n}"));
-        let carry = Some(Checkpoints { after_bytes: 60_000, in_background: true });
         let start = StartOptions {
-            fault,
+            fault: Some(format!("fail:{point}:{n}")),
             has_password: true,
-            checkpoints: carry,
+            checkpoints: Some(Checkpoints { after_bytes: 60_000, in_background: true }),
             ..StartOptions::default()
         };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::for_url(&engine.url);
-        let Answers { paid, unsigned, failed } =
-            send_until_commit_fails(&caller, &used.agent).await;
+        let Answers { paid, unsigned, failed } = pay_until_commit_fails(&caller, &used.agent).await;
 
         // Reads still work.
         assert_eq!(caller.get("/health").await.unwrap().0, 200);
@@ -110,12 +115,10 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
             let id = json_or_null(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
             let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
             // The failed commit may have contained the records of the last signatures.
-            let unrecorded =
-                polled.0 == 202 && json_or_null(&polled.1)["request_id"] == id.as_str();
-            assert!(polled == *answered || unrecorded, "{point}: {polled:?}");
+            let pending = polled.0 == 202 && json_or_null(&polled.1)["request_id"] == id.as_str();
+            assert!(polled == *answered || pending, "{point}: {polled:?}");
         }
-        let now = jiff::Timestamp::now().as_second();
-        assert_eq!(caller.post("/status", &used.agent.read(now)).await.unwrap().0, 200);
+        agent_status(&caller, &used.agent).await;
         let mut operator = engine.operator().await;
         operator.must("status").await;
         operator.must("requests --all").await;
@@ -138,9 +141,8 @@ async fn after_a_failed_commit_nothing_is_decided_and_a_restart_knows_every_answ
         let start = StartOptions { has_password: true, ..StartOptions::default() };
         let mut engine = EngineProcess::start(&used.folder(), &start);
         let caller = AgentClient::for_url(&engine.url);
-        let now = jiff::Timestamp::now().as_second();
-        let (_, bytes) = caller.post("/status", &used.agent.read(now)).await.unwrap();
-        assert_eq!(json_or_null(&bytes)["agent"]["spent_today_micro"], sum, "{point}");
+        let status = agent_status(&caller, &used.agent).await;
+        assert_eq!(status["agent"]["spent_today_micro"], sum, "{point}");
         for (body, answered) in used.paid.iter().chain(&paid) {
             assert_eq!(&caller.post("/sign", body).await.unwrap(), answered, "{point}");
         }
@@ -176,6 +178,11 @@ async fn a_failed_commit_names_the_journal_to_the_operator() {
 pub(crate) fn fill_disk(file: &mut File, enough: impl Fn() -> bool) {
     let block = vec![0x5a; 4096];
     while !enough() && file.write_all(&block).is_ok() {}
+}
+
+async fn policy_names(operator: &mut Operator) -> BTreeSet<String> {
+    let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
+    policies.into_iter().map(|policy| policy.name).collect()
 }
 
 #[tokio::test]
@@ -243,28 +250,19 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     assert_eq!(failure.code, Code::JournalFailed, "{failure}");
     assert!(failure.message.contains("free some disk space and restart the engine"), "{failure}");
     assert_eq!(caller.get("/health").await.unwrap().0, 200);
-    let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
-    let names = |policies: Vec<bursar_control::answers::PolicyAnswer>| {
-        policies.into_iter().map(|policy| policy.name).collect::<BTreeSet<_>>()
-    };
-    assert!(names(policies).is_superset(&created.iter().cloned().collect()));
+    let created: BTreeSet<_> = created.into_iter().collect();
+    assert!(policy_names(&mut operator).await.is_superset(&created));
     assert_eq!(engine.terminate(), Some(0));
 
     drop(file);
     std::fs::remove_file(&filler).unwrap();
-    let mut engine = EngineProcess::start(
-        &folder,
-        &StartOptions { has_password: true, ..StartOptions::default() },
-    );
+    let start = StartOptions { has_password: true, ..StartOptions::default() };
+    let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
     assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
-    let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
-    assert_eq!(
-        names(policies),
-        created.into_iter().collect(),
-        "what was answered and nothing else"
-    );
+    let names = policy_names(&mut operator).await;
+    assert_eq!(names, created, "what was answered and nothing else");
     let caller = AgentClient::for_url(&engine.url);
     assert_eq!(caller.post("/sign", &before.0).await.unwrap(), paid);
     assert_eq!(caller.post("/sign", &before.1).await.unwrap().0, 200);
