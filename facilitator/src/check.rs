@@ -110,7 +110,7 @@ struct Check {
 }
 
 impl Check {
-    async fn network(
+    async fn check_network(
         &mut self,
         network: &NetworkConfig,
         clock: &Arc<dyn Clock>,
@@ -169,7 +169,7 @@ impl Check {
     }
 
     /// Reports a node that lacks the state of past blocks, from which we read whether a transaction is final.
-    async fn past_state(
+    async fn check_past_state(
         &mut self,
         network: &NetworkConfig,
         endpoint: &Endpoint,
