@@ -62,9 +62,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         // The limits for unattended use apply from the start of the engine until a person unlocks the wallet.
         Event::EngineStarted => state.unattended.active = true,
         Event::UnattendedDayStarted { start } => state.unattended.begin(start.clone()),
-        Event::WalletLocked { noted_entry: noted, .. } => {
-            wallets::record_noted_entry(state, *noted)
-        }
+        Event::WalletLocked { noted_entry, .. } => wallets::record_noted_entry(state, *noted_entry),
         Event::WalletDeleted => wallets::delete(state),
         // This event changes no state: it only informs readers of the journal.
         Event::PasswordChanged => {}
@@ -89,12 +87,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::AgentCommissioned { agent, policy, label, start, .. } => {
             agents::commission(state, agent, policy, label, start.as_ref());
         }
-        Event::AgentSuspended { agent } => {
-            agents::change(state, agent, |agent| agent.suspended = true);
-        }
-        Event::AgentResumed { agent } => {
-            agents::change(state, agent, |agent| agent.suspended = false);
-        }
+        Event::AgentSuspended { agent } => agents::change(state, agent, |one| one.suspended = true),
+        Event::AgentResumed { agent } => agents::change(state, agent, |one| one.suspended = false),
         Event::AgentDeleted { agent } => agents::delete(state, agent),
         Event::AllowanceRenewed { agent, start } => allowances::renew(state, agent, start),
         Event::Frozen => state.frozen = Some(at),
@@ -124,20 +118,20 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::SettlementChecked { id, found } => {
             return settlements::check(state, id, found).map(ChangedRecord::Settlement);
         }
-        Event::PaymentAuthorized { draft: asked, terms } => {
-            return changed_record(payments::authorize(state, entry, asked, terms));
+        Event::PaymentAuthorized { draft, terms } => {
+            return changed_record(payments::authorize(state, entry, draft, terms));
         }
-        Event::RequestHeld { draft: asked, reason, deadline } => {
-            return changed_record(requests::hold(state, entry, asked, *reason, deadline));
+        Event::RequestHeld { draft, reason, deadline } => {
+            return changed_record(requests::hold(state, entry, draft, *reason, deadline));
         }
-        Event::RequestRefused { draft: asked, refusal } => {
-            return changed_record(requests::refuse(state, entry, asked, refusal));
+        Event::RequestRefused { draft, refusal } => {
+            return changed_record(requests::refuse(state, entry, draft, refusal));
         }
-        Event::DeviceAwaited { draft: asked, until } => {
-            return changed_record(prompts::add_awaiting(state, entry, asked, until));
+        Event::DeviceAwaited { draft, until } => {
+            return changed_record(prompts::add_awaiting(state, entry, draft, until));
         }
-        Event::ExecutionStarted { draft: asked, until } => {
-            return changed_record(plans::start(state, entry, asked, until));
+        Event::ExecutionStarted { draft, until } => {
+            return changed_record(plans::start(state, entry, draft, until));
         }
         Event::PaymentApproved { id, terms, by, asset } => {
             let status = payments::authorized_status(terms, at, Approver::Operator(*by));
@@ -147,22 +141,19 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let status = prompts::awaiting_device_status(Approver::Operator(*by), at, until);
             return changed_record(prompts::approve(state, id, asset.as_deref(), status));
         }
-        Event::ExecutionApproved { id, by, until, quote, floor, counted_value: counted } => {
-            let measured = plans::PlanMeasurement {
-                quote: quote.clone(),
-                floor: *floor,
-                counted_value: *counted,
-            };
+        Event::ExecutionApproved { id, by, until, quote, floor, counted_value } => {
+            let (quote, floor, counted_value) = (quote.clone(), *floor, *counted_value);
+            let measured = plans::PlanMeasurement { quote, floor, counted_value };
             let plan = plans::new(entry, Approver::Operator(*by), until, measured);
             return changed_record(plans::approve(state, id, plan));
         }
-        Event::RequestDenied { id, reason, by, repeatable_until: told_until } => {
-            let (reason, told_until) = (reason.clone(), told_until.clone());
-            let status = Status::Denied { reason, at, by: *by, repeatable_until: told_until };
+        Event::RequestDenied { id, reason, by, repeatable_until } => {
+            let (reason, repeatable_until) = (reason.clone(), repeatable_until.clone());
+            let status = Status::Denied { reason, at, by: *by, repeatable_until };
             return changed_record(requests::end(state, id, status));
         }
-        Event::RequestExpired { id, repeatable_until: told_until } => {
-            let status = Status::Expired { at, repeatable_until: told_until.clone() };
+        Event::RequestExpired { id, repeatable_until } => {
+            let status = Status::Expired { at, repeatable_until: repeatable_until.clone() };
             return changed_record(requests::end(state, id, status));
         }
         Event::RequestRejected { id, refusal } => {
@@ -179,8 +170,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             return changed_record(prompts::sign(state, id, signature, at));
         }
         Event::PromptFailed { id } => return changed_record(prompts::uncount_prompt(state, id)),
-        Event::DeviceWaitEnded { id, end, repeatable_until: told_until } => {
-            return changed_record(prompts::end(state, id, *end, at, told_until));
+        Event::DeviceWaitEnded { id, end, repeatable_until } => {
+            return changed_record(prompts::end(state, id, *end, at, repeatable_until));
         }
         Event::StepOpened { id, purpose, quote } => {
             return changed_record(plans::open_step(state, id, *purpose, quote));

@@ -69,9 +69,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::RecordPasswordChange => Ok(journal::record_password_change(command)),
         Action::RecordWrongPassword => Ok(journal::record_wrong_password(state)),
         Action::RecordStart => Ok(journal::record_start(state)),
-        Action::RecordRestore => {
-            Ok(Decision::done(wallets::end_after_restore(state, &command.moment)))
-        }
+        Action::RecordRestore => Ok(journal::record_restore(state, command)),
         Action::DeleteWallet { is_file_gone: lost } => wallets::delete(state, command, *lost),
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
         Action::Freeze => Ok(agents::freeze(state, command)),

@@ -1,5 +1,4 @@
-//! Requests of agents: the request, its terms, and its result. Only this module applies the 15-minute limit of a
-//! hold.
+//! Requests of agents: the request, its terms, and its result. Only this module applies a hold's 15-minute limit.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::card::{HoldReason, Lane};
@@ -92,8 +91,7 @@ impl LaneAsk {
         }
     }
 
-    /// Returns the token that a plan takes from the paying address; `None` for a payment, the native coin, and a
-    /// withdrawal.
+    /// Returns the token that a plan takes from the payer; `None` for a payment, the native coin, and a withdrawal.
     pub fn token_in(&self) -> Option<Address> {
         match self {
             LaneAsk::Payment(_) => None,
@@ -253,8 +251,7 @@ impl PaymentAsk {
         self.price = Price::Foreign(Box::new(asset));
     }
 
-    /// Returns the EIP-712 domain of the token: that of our table, or the one that the token confirmed, but never one
-    /// that only the offer claims.
+    /// Returns the token's EIP-712 domain, from our table or as the token confirmed it, never as the offer claims it.
     pub fn token_domain(&self) -> Option<TokenDomain> {
         match &self.price {
             Price::Reference => Some(TokenDomain::of_stablecoin(self.network()?)),
@@ -451,8 +448,7 @@ impl Request {
 
     /// Returns the second of journal time from which the terms can no longer be redeemed.
     ///
-    /// This may be later than `valid_before`: if the clock was set back, journal time was ahead of the clock that
-    /// fixed it.
+    /// It may be after `valid_before`: if the clock was set back, journal time was ahead of the clock that fixed it.
     pub fn lapses_at(&self) -> Option<u64> {
         let (terms, at) = self.fixed_terms()?;
         let at = u64::try_from(at.seconds()).unwrap_or(0);
@@ -467,17 +463,14 @@ impl Request {
     /// Returns whether the terms that a device may have signed can no longer be redeemed.
     ///
     /// The clock that fixed the terms must have reached their end, and their duration must have passed by journal time
-    /// or by the boot clock. Neither condition suffices alone: journal time may be days ahead, and a wall clock may
-    /// jump.
+    /// or by the boot clock. Neither suffices alone: journal time may be days ahead, and a wall clock may jump.
     pub(crate) fn has_lapsed(&self, moment: &Moment, journal_s: u64) -> bool {
         let (Some(terms), Some(valid_s)) = (self.terms(), self.valid_s()) else { return true };
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
-        let by_boot = || {
-            // The terms were fixed before `until`.
-            let turn = self.device_turn();
-            turn.is_some_and(|turn| turn.until.plus_ms(valid_ms).has_passed_in_boot(moment))
-        };
+        // The terms were fixed before `until`.
+        let end = self.device_turn().map(|turn| turn.until.plus_ms(valid_ms));
+        let by_boot = || end.is_some_and(|end| end.has_passed_in_boot(moment));
         let by_journal = self.lapses_at().is_none_or(|lapses_at| lapses_at <= journal_s);
         now >= terms.valid_before && (by_journal || by_boot())
     }

@@ -4,7 +4,7 @@
 
 use bursar_core::codes::Code;
 
-use super::{plans, prompts};
+use super::{plans, prompts, wallets};
 use crate::command::Command;
 use crate::decision::{Decision, require_sealed, require_unlocked};
 use crate::due::renewals;
@@ -60,4 +60,8 @@ pub(super) fn record_wrong_password(state: &State) -> Decision {
 pub(super) fn record_start(state: &State) -> Decision {
     let events = if state.wallet.is_some() { vec![Event::EngineStarted] } else { Vec::new() };
     Decision::done(events)
+}
+
+pub(super) fn record_restore(state: &State, command: &Command) -> Decision {
+    Decision::done(wallets::end_after_restore(state, &command.moment))
 }
