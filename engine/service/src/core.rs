@@ -29,7 +29,6 @@ use bursar_domain::settlement::Stage;
 use bursar_domain::{
     Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, check,
 };
-
 use bursar_submit::{Action as OutboxAction, OutboxKey};
 use bursar_x402::Echo;
 use bursar_x402::signature::Signature65;
@@ -257,13 +256,9 @@ impl Core {
             Err(refusal) => return Ok(DraftResult::Refused(refusal)),
         };
         let must_be_durable = !events.is_empty();
-        let stops = |event: &Event| {
-            matches!(
-                event,
-                Event::Frozen | Event::AgentSuspended { .. } | Event::AgentDeleted { .. }
-            )
-        };
-        let stops_agents = events.iter().any(stops);
+        let stops_agents = events.iter().any(|one| {
+            matches!(one, Event::Frozen | Event::AgentSuspended { .. } | Event::AgentDeleted { .. })
+        });
         let mut touched = Vec::new();
         for event in events {
             if let Some(ChangedRecord::Request(request)) = self.record(event, moment)? {
@@ -340,8 +335,7 @@ impl Core {
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
-        // Only a report adds an index entry. A chain lookup follows a report, so its settlement is in the index
-        // already.
+        // Only a report adds an index entry. A chain lookup follows a report, so the index has its settlement.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.index_report(identity);
@@ -507,8 +501,7 @@ impl Core {
             return Ok(Some(Arc::new(durable)));
         }
         let waiting = || self.state.held.get(&id).or_else(|| self.state.waiting.get(&id));
-        let open = self.state.authorized.get(&id).or_else(waiting);
-        match open {
+        match self.state.authorized.get(&id).or_else(waiting) {
             Some(request) => self.with_recorded_data(request).map(Some),
             None => Ok(self.journal.record(id)?.map(Arc::new)),
         }

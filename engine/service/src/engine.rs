@@ -341,13 +341,9 @@ impl Engine {
 fn complete_restore(folder: &DataFolder) -> Result<(), Fault> {
     crate::operator::backup::remove_leftovers(folder.path());
     replace::finish(folder.path()).map_err(|error| {
-        Fault::because(
-            Code::of_disk(&error),
-            format!(
-                "Restored files cannot be put in place in {}: {error}.",
-                folder.path().display()
-            ),
-        )
+        let folder = folder.path().display();
+        let text = format!("Restored files cannot be put in place in {folder}: {error}.");
+        Fault::because(Code::of_disk(&error), text)
     })
 }
 
@@ -458,10 +454,8 @@ fn open_journal(
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
     if empty && wallet_file(folder).is_some() {
         if !begin {
-            return Err(damaged_fault(
-                folder,
-                &"it is missing or empty, but there is a wallet file",
-            ));
+            let why = "it is missing or empty, but there is a wallet file";
+            return Err(damaged_fault(folder, &why));
         }
         rename_lost_history(folder).map_err(failed)?;
     }

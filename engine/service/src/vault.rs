@@ -45,8 +45,7 @@ pub struct Vault {
     files: WalletFiles,
     kdf: KdfParams,
     gate: Arc<Gate>,
-    // A mutex instead of an owning task: changes of the wallet file are rare, serialised, and block on the
-    // disk.
+    // A mutex instead of an owning task: changes of the wallet file are rare, serialised, and block on the disk.
     open_wallet: Mutex<Option<OpenWallet>>,
 }
 
@@ -383,10 +382,8 @@ impl Vault {
     pub fn seed_phrase(&self, id: SeedId) -> Result<Zeroizing<String>, Fault> {
         self.with(|wallet| {
             let seed = wallet.seeds().get(&id).ok_or_else(|| {
-                Fault::because(
-                    Code::NothingFound,
-                    format!("There is no seed {id}: see `seed list`."),
-                )
+                let text = format!("There is no seed {id}: see `seed list`.");
+                Fault::because(Code::NothingFound, text)
             })?;
             seed.phrase().map_err(|error| Fault::new(Code::InternalError).with_detail(error))
         })

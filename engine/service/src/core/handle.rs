@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use super::trade_ends::{TradeEnds, is_executing};
 use super::{ActionAnswer, Core, Outcome, View, fault};
-use crate::journal::{Head, Reader};
+use crate::journal::{Head, JournalError, Reader};
 
 type Answer<T> = oneshot::Sender<Result<T, Fault>>;
 
@@ -125,11 +125,10 @@ impl Handle {
     /// full; `JOURNAL_FAILED` once a commit has failed; `ENGINE_DOWN` once the core has stopped.
     pub async fn decide(&self, action: Action) -> Result<Outcome, Fault> {
         let permit = match &action {
-            Action::Ask(_) | Action::Recall(_) | Action::Report(_) => Some(
-                Arc::clone(&self.permits)
-                    .try_acquire_owned()
-                    .map_err(|_full| Fault::new(Code::Busy))?,
-            ),
+            Action::Ask(_) | Action::Recall(_) | Action::Report(_) => {
+                let permit = Arc::clone(&self.permits).try_acquire_owned();
+                Some(permit.map_err(|_full| Fault::new(Code::Busy))?)
+            }
             _operators => None,
         };
         let outcome = self.ask(|answer| Message::Do(Box::new(action), Some(answer))).await;
@@ -411,9 +410,7 @@ impl Batch {
 
 /// Processes a message other than an action or a stop.
 fn process_control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn Clock) {
-    let damaged = |error: crate::journal::JournalError| {
-        Fault::because(Code::JournalDamaged, error.to_string())
-    };
+    let damaged = |error: JournalError| Fault::because(Code::JournalDamaged, error.to_string());
     match message {
         // `Batch::add` handles the first of these messages, and `Worker::process_batch` the second.
         Message::Do(..) | Message::Stop(_) => {}

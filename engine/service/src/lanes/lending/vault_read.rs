@@ -136,15 +136,11 @@ impl VaultReads {
         asked: Structure,
     ) -> Self {
         let is_vault = |batch: &mut Batch, vault| -> Vec<(VaultKind, usize)> {
-            let factories = contracts.vault_factories.iter();
-            factories
-                .map(|known| {
-                    (
-                        known.kind,
-                        batch.add(known.address, factory::is_vault_call(known.kind, vault)),
-                    )
-                })
-                .collect()
+            let factories = contracts.vault_factories.iter().map(|known| {
+                let call = factory::is_vault_call(known.kind, vault);
+                (known.kind, batch.add(known.address, call))
+            });
+            factories.collect()
         };
         let official = is_vault(batch, address);
         let adapters = (0..asked.count)
@@ -323,10 +319,8 @@ impl VaultReads {
 
     fn find_queue(&self, answers: &Answers, found: &mut Structure) -> Result<(), &'static str> {
         let odd = "its queue of markets cannot be read";
-        let length =
-            answers.bytes(self.queue_length).ok().and_then(|one| views::decode_length(one));
-        found.queue_length =
-            length.filter(|length| *length <= ADAPTERS_OR_MARKETS_MAX).ok_or(odd)?;
+        let count = answers.bytes(self.queue_length).ok().and_then(|one| views::decode_length(one));
+        found.queue_length = count.filter(|count| *count <= ADAPTERS_OR_MARKETS_MAX).ok_or(odd)?;
         if found.queue_length == self.expected.queue_length {
             for places in &self.queue {
                 let id = answers.bytes(places.at).ok().and_then(|id| views::decode_market_id(id));

@@ -4,6 +4,7 @@ use bursar_control::answers::ActivityRow;
 use bursar_core::change::{self, Change};
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::REPORT_TEXT_BYTES_MAX;
+use bursar_core::money::Atoms;
 use bursar_core::networks::{self, ChainId};
 use bursar_core::settings::keys::Key;
 use bursar_core::status::EntryKind;
@@ -12,7 +13,7 @@ use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
 use bursar_domain::plan::ExecutionEnd;
 use bursar_domain::settlement::{Check, Settlement};
-use bursar_domain::{Entry, Event, LaneAsk, Request, State, plan_text};
+use bursar_domain::{Entry, Event, LaneAsk, Refusal, Request, State, plan_text};
 use bursar_morpho::VenueId;
 
 use super::outboxes;
@@ -148,11 +149,11 @@ fn describe(event: &Event) -> Description<'_> {
             let detail = format!("{times} wrong password{plural} since the last unlock");
             (EntryKind::WalletPasswordRefused, Wallet, Some(detail))
         }
-        Event::PaymentAuthorized { draft: asked, .. } => {
-            (EntryKind::PaymentAuthorized, NewRequest(asked), None)
+        Event::PaymentAuthorized { draft, .. } => {
+            (EntryKind::PaymentAuthorized, NewRequest(draft), None)
         }
-        Event::DeviceAwaited { draft: asked, .. } => {
-            (EntryKind::PaymentAwaitsDevice, NewRequest(asked), some_text("allowed by the policy"))
+        Event::DeviceAwaited { draft, .. } => {
+            (EntryKind::PaymentAwaitsDevice, NewRequest(draft), some_text("allowed by the policy"))
         }
         Event::DeviceAwaitApproved { id, by, .. } => {
             (EntryKind::PaymentAwaitsDevice, Request(*id), Some(format!("approved by {by}")))
@@ -166,14 +167,12 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentNotSigned, Request(*id), some_text(end.sentence()))
         }
         Event::PaymentLapsed { id } => (EntryKind::PaymentLapsed, Request(*id), None),
-        Event::RequestHeld { draft: asked, reason, .. } => {
-            (EntryKind::PaymentHeld, NewRequest(asked), some_text(reason.sentence()))
+        Event::RequestHeld { draft, reason, .. } => {
+            (EntryKind::PaymentHeld, NewRequest(draft), some_text(reason.sentence()))
         }
-        Event::RequestRefused { draft: asked, refusal } => (
-            EntryKind::PaymentRefused,
-            NewRequest(asked),
-            some_text(text::visible(&refusal.describe())),
-        ),
+        Event::RequestRefused { draft, refusal } => {
+            (EntryKind::PaymentRefused, NewRequest(draft), Some(refusal_text(refusal)))
+        }
         Event::PaymentApproved { id, by, .. } => {
             (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
         }
@@ -184,14 +183,10 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentDenied, Request(*id), Some(detail))
         }
         Event::RequestExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
-        Event::RequestRejected { id, refusal } => (
-            EntryKind::PaymentRejected,
-            Request(*id),
-            some_text(text::visible(&refusal.describe())),
-        ),
-        Event::ExecutionStarted { draft: asked, .. } => {
-            (EntryKind::TradeStarted, NewRequest(asked), None)
+        Event::RequestRejected { id, refusal } => {
+            (EntryKind::PaymentRejected, Request(*id), Some(refusal_text(refusal)))
         }
+        Event::ExecutionStarted { draft, .. } => (EntryKind::TradeStarted, NewRequest(draft), None),
         Event::ExecutionApproved { id, by, .. } => {
             (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
         }
@@ -213,11 +208,7 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::VenueUntrusted, Wallet, Some(venue_text(*chain, venue)))
         }
         Event::WithdrawalBooked { received, .. } => {
-            let detail = match received {
-                Some(atoms) => format!("{atoms} units came back"),
-                None => "the receipt does not show what came back".to_owned(),
-            };
-            (EntryKind::LoanWithdrawalBooked, Wallet, Some(detail))
+            (EntryKind::LoanWithdrawalBooked, Wallet, Some(withdrawal_text(*received)))
         }
         Event::LoanWrittenOff { place, from, to } => {
             let venue = venue_text(place.chain, &place.venue);
@@ -254,10 +245,19 @@ fn step(event: &Event, request: &Request) -> Option<String> {
 fn end_text(end: &ExecutionEnd) -> String {
     match end {
         ExecutionEnd::Executed { hash, .. } => format!("executed, {hash}"),
-        ExecutionEnd::Rejected(refusal) => text::visible(&refusal.describe()),
-        ExecutionEnd::Failed { refusal, .. } => {
-            format!("failed: {}", text::visible(&refusal.describe()))
-        }
+        ExecutionEnd::Rejected(refusal) => refusal_text(refusal),
+        ExecutionEnd::Failed { refusal, .. } => format!("failed: {}", refusal_text(refusal)),
+    }
+}
+
+fn refusal_text(refusal: &Refusal) -> String {
+    text::visible(&refusal.describe())
+}
+
+fn withdrawal_text(received: Option<Atoms>) -> String {
+    match received {
+        Some(atoms) => format!("{atoms} units came back"),
+        None => "the receipt does not show what came back".to_owned(),
     }
 }
 
