@@ -82,12 +82,7 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     for line in request.card.as_ref().map(card_text::lines).unwrap_or_default() {
         print_line(&format!("    {line}"))?;
     }
-    if yes {
-        print_line("\n  --yes: approved")?;
-    } else {
-        print_line("\n  Press Enter to approve it, or Ctrl-C to leave.")?;
-        wait_for_key().await?;
-    }
+    wait_for_approval(yes).await?;
     let digest = request.card.map(|card| card.digest).unwrap_or_default();
     must(&mut operator, &format!("approve {} --yes --card {digest}", request.id)).await?;
     print_result(bought.wait_with_output().await?.stdout)?;
@@ -105,6 +100,15 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
         "\nThat was the whole loop. For your own wallet, run `bursar wallet create main` and see \
          the README.",
     )
+}
+
+/// Waits until a person presses Enter to approve the payment; returns at once if `yes` approves it.
+async fn wait_for_approval(yes: bool) -> anyhow::Result<()> {
+    if yes {
+        return print_line("\n  --yes: approved");
+    }
+    print_line("\n  Press Enter to approve it, or Ctrl-C to leave.")?;
+    wait_for_key().await
 }
 
 /// Step 1: starts anvil, if it is installed or npm can install it.
