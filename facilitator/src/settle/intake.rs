@@ -108,6 +108,11 @@ impl From<StoreFault> for SettleError {
     }
 }
 
+/// The error for an outcome that is not known.
+fn unavailable(why: &str) -> SettleError {
+    SettleError::Unavailable(why.to_owned())
+}
+
 /// Verifies and settles payments on all networks of a facilitator.
 #[derive(Debug)]
 pub struct SettlementService {
@@ -370,17 +375,13 @@ impl SettlementService {
         };
         match outcome {
             Ok(outcome) => Ok(outcome),
-            Err(EarlyExit::Verify(VerifyError::Rejected(rejection))) => {
-                Ok(SettleOutcome::Rejected(rejection))
-            }
-            Err(EarlyExit::Verify(VerifyError::Malformed(fault))) => Err(fault.into()),
-            Err(EarlyExit::Verify(VerifyError::Chain(fault))) => {
-                Err(SettleError::Unavailable(fault.to_string()))
-            }
-            Err(EarlyExit::Verify(VerifyError::Store(fault))) => {
-                Err(SettleError::Unavailable(fault))
-            }
             Err(EarlyExit::Settle(error)) => Err(error),
+            Err(EarlyExit::Verify(error)) => match error {
+                VerifyError::Rejected(rejection) => Ok(SettleOutcome::Rejected(rejection)),
+                VerifyError::Malformed(fault) => Err(fault.into()),
+                VerifyError::Chain(fault) => Err(SettleError::Unavailable(fault.to_string())),
+                VerifyError::Store(fault) => Err(SettleError::Unavailable(fault)),
+            },
         }
     }
 
@@ -395,7 +396,7 @@ impl SettlementService {
         let repeat =
             || RequestContext { proposal, origin, success_right: None, may_retry_failed: true };
         let (mut attempts, mut uncertain) = (0, false);
-        if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
+        if let Some(known) = self.ledger.find(key).await? {
             if let Some(outcome) = self.known_outcome(settler, repeat(), &known, deadline).await? {
                 return Ok(outcome);
             }
@@ -421,7 +422,7 @@ impl SettlementService {
             return outcome;
         }
         // A concurrent request may have led to the acceptance of the payment in the meantime.
-        if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
+        if let Some(known) = self.ledger.find(key).await? {
             if let Some(other) = self.known_outcome(settler, repeat(), &known, deadline).await? {
                 return Ok(other);
             }
@@ -430,7 +431,7 @@ impl SettlementService {
         if uncertain {
             // A node may still have an earlier transaction of this payment, so a refusal would not be final.
             let why = "the outcome of an earlier transaction of this payment is not known yet";
-            return Err(SettleError::Unavailable(why.to_owned()).into());
+            return Err(unavailable(why).into());
         }
         outcome
     }
@@ -469,20 +470,14 @@ impl SettlementService {
         let VerifiedJob { job, balance, gas, is_done, extra: _ } = match verified {
             Ok(verified) => verified,
             Err(EarlyExit::Verify(VerifyError::Rejected(rejection))) => {
-                let known = self.ledger.find(proposal.key()).await.map_err(SettleError::from)?;
-                let failed = |known: Lookup| matches!(known.record().state, State::Failed { .. });
-                if known.is_none_or(failed) {
-                    return self
-                        .record_settlement_by_another(
-                            settler,
-                            proposal,
-                            origin,
-                            (rejection, deadline),
-                        )
-                        .await;
+                let known = self.ledger.find(proposal.key()).await?;
+                let not_failed = |one: Lookup| !matches!(one.record().state, State::Failed { .. });
+                if known.is_some_and(not_failed) {
+                    // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
+                    return Ok(SettleOutcome::Rejected(rejection));
                 }
-                // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
-                return Ok(SettleOutcome::Rejected(rejection));
+                let refused = (rejection, deadline);
+                return self.record_settlement_by_another(settler, proposal, origin, refused).await;
             }
             Err(stop) => return Err(stop),
         };
@@ -513,9 +508,7 @@ impl SettlementService {
         let context =
             RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
-        let requeued =
-            || SettleError::Unavailable("the payment was queued again by another task".to_owned());
-        Ok(outcome.ok_or_else(requeued)?)
+        Ok(outcome.ok_or_else(|| unavailable("the payment was queued again by another task"))?)
     }
 
     /// Ends a job that needs no transaction as a success. Its authorization can no longer be used after that.
@@ -539,13 +532,10 @@ impl SettlementService {
             pending_returned: false,
             success_returned_at: None,
         };
-        let (accepted, right) = self.accept_and_enqueue(settler, record, None).await?;
-        let context =
-            RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
+        let (accepted, success_right) = self.accept_and_enqueue(settler, record, None).await?;
+        let context = RequestContext { proposal, origin, success_right, may_retry_failed: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
-        let other =
-            || SettleError::Unavailable("another settlement of this payment failed".to_owned());
-        Ok(outcome.ok_or_else(other)?)
+        Ok(outcome.ok_or_else(|| unavailable("another settlement of this payment failed"))?)
     }
 
     /// Claims room for a payment. Caps the payer's open payments by count and balance, and the gas of all open
@@ -614,10 +604,8 @@ impl SettlementService {
             }
             Ok::<_, StoreFault>((accepted, right))
         });
-        let accepted = accepting
-            .await
-            .map_err(|_ended| SettleError::Unavailable("the facilitator is stopping".to_owned()))?;
-        Ok(accepted.map_err(SettleError::from)?)
+        let accepted = accepting.await;
+        Ok(accepted.map_err(|_ended| unavailable("the facilitator is stopping"))??)
     }
 
     /// Returns the outcome of a known payment for a request, or a pending answer at the deadline. `None` if the payment
@@ -625,7 +613,7 @@ impl SettlementService {
     async fn known_outcome(
         &self,
         settler: &Arc<Settler>,
-        context: RequestContext<'_>,
+        mut context: RequestContext<'_>,
         known: &Lookup,
         deadline: u64,
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
@@ -642,7 +630,7 @@ impl SettlementService {
             // A reorganisation undid the settlement after its success was returned. The payment is settled again, and
             // never withdrawn.
             return match origin.repeats(&record.origin) {
-                true => Err(SettleError::Unavailable(REORGANISED_MESSAGE.to_owned()).into()),
+                true => Err(unavailable(REORGANISED_MESSAGE).into()),
                 false => Ok(Some(duplicate_rejection(context.proposal, record).into())),
             };
         }
@@ -653,7 +641,6 @@ impl SettlementService {
         let Lookup::Open(_record, progress) = known else {
             return Ok(self.final_outcome(settler, context, record).await?);
         };
-        let mut context = context;
         // cancel-safe: both only wait.
         let waited = tokio::select! {
             waited = wait(settler, progress.clone(), deadline) => waited,
@@ -671,14 +658,13 @@ impl SettlementService {
                 }
             }
             let due_by = deadline.saturating_add(NODE_REPORT_WAIT_MS);
-            let deciding = Arc::clone(settler);
+            let decider = Arc::clone(settler);
             // A separate task completes a withdrawal even if the caller disconnects.
-            let deciding =
-                settler.tasks.spawn(async move { deciding.decide_due_answer(key).await });
+            let deciding = settler.tasks.spawn(async move { decider.decide_due_answer(key).await });
             // cancel-safe: the task continues.
             let due = tokio::select! {
                 due = deciding => match due {
-                    Ok(due) => due.map_err(SettleError::from)?,
+                    Ok(due) => due?,
                     Err(_ended) => DueAnswer::Uncertain,
                 },
                 () = settler.network.clock.sleep_until(due_by) => DueAnswer::Uncertain,
@@ -687,18 +673,14 @@ impl SettlementService {
                 DueAnswer::Known(hash) => {
                     // Our transaction may be in a block without effect, if another sender made the payment. On a
                     // pending answer, this merchant could deliver in addition to the one that got the success.
-                    if let Some(other) = self.find_foreign_settlement(settler, record, due_by).await
-                    {
-                        return Ok(Some(
-                            duplicate_rejection_with_hash(context.proposal, Some(other)).into(),
-                        ));
+                    let other = self.find_foreign_settlement(settler, record, due_by).await;
+                    if other.is_some() {
+                        let rejection = duplicate_rejection_with_hash(context.proposal, other);
+                        return Ok(Some(rejection.into()));
                     }
                     // The promise is stored before the answer is sent, because the requester may deliver on the answer.
                     if !self.success_rights.repeats_for_all() {
-                        self.ledger
-                            .record_pending_returned(key, origin)
-                            .await
-                            .map_err(SettleError::from)?;
+                        self.ledger.record_pending_returned(key, origin).await?;
                     }
                     return Ok(Some(SettleOutcome::Pending { hash, payer }));
                 }
@@ -707,19 +689,17 @@ impl SettlementService {
                 }
                 DueAnswer::Uncertain => {
                     let why = "no node reports whether it has the payment's transaction";
-                    return Err(SettleError::Unavailable(why.to_owned()).into());
+                    return Err(unavailable(why).into());
                 }
                 DueAnswer::Ended => {}
             }
         }
-        match self.ledger.find(key).await.map_err(SettleError::from)? {
+        match self.ledger.find(key).await? {
             Some(Lookup::Ended(record)) => {
                 let context = RequestContext { may_retry_failed: false, ..context };
                 Ok(self.final_outcome(settler, context, &record).await?)
             }
-            Some(Lookup::Open(..)) | None => {
-                Err(SettleError::Unavailable(REORGANISED_MESSAGE.to_owned()).into())
-            }
+            Some(Lookup::Open(..)) | None => Err(unavailable(REORGANISED_MESSAGE).into()),
         }
     }
 
@@ -730,11 +710,10 @@ impl SettlementService {
         key: JobKey,
         origin: RequestOrigin,
     ) -> Result<PendingClaim, EarlyExit> {
-        let find = async || self.ledger.find(key).await.map_err(SettleError::from);
-        let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
+        let Some(known) = self.ledger.find(key).await? else { return Ok(PendingClaim::Shared) };
         let share = self.success_rights.share(known.record(), origin);
         // Read the record again: another requester may have got the pending answer before this request had the right.
-        let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
+        let Some(known) = self.ledger.find(key).await? else { return Ok(PendingClaim::Shared) };
         let record = known.record();
         Ok(match share {
             _any if record.state.ended_at().is_some() => PendingClaim::Shared,
@@ -831,7 +810,7 @@ impl SettlementService {
                 // A node may still have the transaction, so the answer must not look like a refusal.
                 if is_final && *reason == Reason::UnexpectedSettle {
                     let why = "no node reports what became of the payment's transaction";
-                    return Err(SettleError::Unavailable(why.to_owned()));
+                    return Err(unavailable(why));
                 }
                 let rejection = Rejection::with_message(*reason, message.clone()).for_payer(payer);
                 is_final.then(|| rejection.into())
@@ -868,7 +847,7 @@ impl SettlementService {
                 return Err(fault.into());
             }
             let Some(preceding) = proposal.preceding_key() else { return Err(fault.into()) };
-            let known = self.ledger.find(preceding).await.map_err(SettleError::from)?;
+            let known = self.ledger.find(preceding).await?;
             let Some(Lookup::Open(_record, progress)) = known else { return Err(fault.into()) };
             if wait(settler, progress, deadline).await == WaitEnd::TimedOut {
                 return Err(fault.into());
@@ -944,8 +923,7 @@ impl SettlementService {
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
         let at = settler.network.clock.utc();
         let key = job.work().key();
-        let batch =
-            Batch::of_found_transaction(fresh_id().map_err(SettleError::from)?, &job, found.hash);
+        let batch = Batch::of_found_transaction(fresh_id()?, &job, found.hash);
         let record = Record {
             job,
             accepted_at: at,
@@ -958,15 +936,13 @@ impl SettlementService {
             pending_returned: false,
             success_returned_at: None,
         };
-        let kept = self.ledger.record_found(record.clone(), batch.clone()).await;
-        let existing = kept.map_err(SettleError::from)?;
+        let existing = self.ledger.record_found(record.clone(), batch.clone()).await?;
+        let mut success_right = None;
         if existing.is_none() {
             settler.watch_settlement(batch);
+            success_right = self.success_rights.try_take(key, origin);
         }
-        let right =
-            if existing.is_none() { self.success_rights.try_take(key, origin) } else { None };
-        let context =
-            RequestContext { proposal, origin, success_right: right, may_retry_failed: false };
+        let context = RequestContext { proposal, origin, success_right, may_retry_failed: false };
         Ok(self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?)
     }
 }
@@ -1072,20 +1048,16 @@ async fn wait(
 }
 
 /// Why a request to settle ends early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum EarlyExit {
-    Verify(VerifyError),
-    Settle(SettleError),
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    #[error(transparent)]
+    Settle(#[from] SettleError),
 }
 
-impl From<VerifyError> for EarlyExit {
-    fn from(error: VerifyError) -> Self {
-        Self::Verify(error)
-    }
-}
-
-impl From<SettleError> for EarlyExit {
-    fn from(error: SettleError) -> Self {
-        Self::Settle(error)
+impl From<StoreFault> for EarlyExit {
+    fn from(fault: StoreFault) -> Self {
+        Self::Settle(fault.into())
     }
 }
