@@ -176,15 +176,12 @@ impl Drop for RoomClaim {
 impl OpenPayments {
     /// Returns the usage by a payer's open and claimed payments other than `except`, in this token and without gas.
     fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> Usage {
-        let mut all = BTreeMap::new();
-        for key in self.by_payer.get(&payer).into_iter().flatten() {
-            if let Some(entry) = self.by_key.get(key) {
-                all.insert(*key, PaymentAmounts::of(&entry.record.job));
-            }
-        }
-        for (key, claimed) in self.claimed.get(&payer).into_iter().flatten() {
-            all.insert(*key, claimed.amounts);
-        }
+        let amounts_of = |key: &JobKey| Some(PaymentAmounts::of(&self.by_key.get(key)?.record.job));
+        let open = self.by_payer.get(&payer).into_iter().flatten();
+        let open = open.filter_map(|key| Some((*key, amounts_of(key)?)));
+        let claimed = self.claimed.get(&payer).into_iter().flatten();
+        let claimed = claimed.map(|(key, claim)| (*key, claim.amounts));
+        let mut all: BTreeMap<JobKey, PaymentAmounts> = open.chain(claimed).collect();
         all.remove(except);
         let of_token = || all.values().filter(|one| one.token == token);
         Usage {
@@ -215,8 +212,7 @@ impl OpenPayments {
 
     fn apply_state(&mut self, key: &JobKey, state: &State, attempts: u8) {
         if !state.is_open() {
-            let settled = state.is_success();
-            if let Some(entry) = self.remove(key, settled) {
+            if let Some(entry) = self.remove(key, state.is_success()) {
                 entry.progress.send_replace(Progress::Ended(state.clone()));
             }
             return;
@@ -313,27 +309,20 @@ impl Ledger {
     /// A failure of the store; whether the payment was accepted is unknown.
     pub async fn accept(&self, record: Record) -> Result<Acceptance, StoreFault> {
         let key = record.key();
-        let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
-        match answers.into_iter().next().ok_or_else(ledger_stopped_fault)? {
+        match self.commit_one(Change::Accepted(Box::new(record))).await? {
             ChangeResult::Stored | ChangeResult::Merged(_) => {
-                let known = self.shared.find_open(&key);
-                let known = match known {
-                    Some(known) => known,
-                    // The payment has ended since it was accepted.
-                    None => self.find(key).await?.ok_or_else(ledger_stopped_fault)?,
-                };
-                Ok(Acceptance { lookup: known, new: true })
+                // The payment may have ended since it was accepted.
+                let lookup = self.find(key).await?.ok_or_else(ledger_stopped_fault)?;
+                Ok(Acceptance { lookup, new: true })
             }
             ChangeResult::Conflict(existing) => {
-                let known = match self.shared.find_open(&key) {
+                let lookup = match self.shared.find_open(&key) {
                     Some(open) => open,
+                    None if !existing.state.is_open() => Lookup::Ended(existing),
                     // The payment was open when the store found it, and has ended since.
-                    None if existing.state.is_open() => {
-                        self.find(key).await?.ok_or_else(ledger_stopped_fault)?
-                    }
-                    None => Lookup::Ended(existing),
+                    None => self.find(key).await?.ok_or_else(ledger_stopped_fault)?,
                 };
-                Ok(Acceptance { lookup: known, new: false })
+                Ok(Acceptance { lookup, new: false })
             }
         }
     }
@@ -344,8 +333,7 @@ impl Ledger {
     /// # Errors
     /// A failure of the store.
     pub async fn assign(&self, batch: Batch, digests: Vec<B256>) -> Result<bool, StoreFault> {
-        let answers = self.commit(vec![Change::Batched { batch, digests }]).await?;
-        Ok(answers.iter().all(ChangeResult::is_stored))
+        Ok(self.commit_one(Change::Batched { batch, digests }).await?.is_stored())
     }
 
     /// Stores a payment that another sender's transaction settled, and watches that transaction; if another record
@@ -358,14 +346,7 @@ impl Ledger {
         record: Record,
         batch: Batch,
     ) -> Result<Option<Record>, StoreFault> {
-        let change = Change::FoundOnChain { record: Box::new(record), batch };
-        match self
-            .commit(vec![change])
-            .await?
-            .into_iter()
-            .next()
-            .ok_or_else(ledger_stopped_fault)?
-        {
+        match self.commit_one(Change::FoundOnChain { record: Box::new(record), batch }).await? {
             ChangeResult::Conflict(existing) => Ok(Some(*existing)),
             ChangeResult::Stored | ChangeResult::Merged(_) => Ok(None),
         }
@@ -384,8 +365,7 @@ impl Ledger {
     ) -> Result<bool, StoreFault> {
         let (key, digest) = (job.work().key(), job.work().digest());
         let moved = Change::StateChanged { key, digest, from, state, attempts };
-        let answers = self.commit(vec![moved]).await?;
-        Ok(answers.iter().all(ChangeResult::is_stored))
+        Ok(self.commit_one(moved).await?.is_stored())
     }
 
     /// Stores that a transaction found on the chain is watched.
@@ -435,8 +415,7 @@ impl Ledger {
     /// # Errors
     /// A failure of the store.
     pub async fn reopen(&self, record: Record) -> Result<bool, StoreFault> {
-        let answers = self.commit(vec![Change::Reopened(Box::new(record))]).await?;
-        Ok(answers.iter().all(ChangeResult::is_stored))
+        Ok(self.commit_one(Change::Reopened(Box::new(record))).await?.is_stored())
     }
 
     /// Whether exactly this payment, by its digest, is queued.
@@ -511,11 +490,15 @@ impl Ledger {
 
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<ChangeResult>, StoreFault> {
         let (done, answer) = oneshot::channel();
-        self.commands
-            .send(Command { changes, done })
-            .await
-            .map_err(|_gone| ledger_stopped_fault())?;
+        let sent = self.commands.send(Command { changes, done }).await;
+        sent.map_err(|_gone| ledger_stopped_fault())?;
         answer.await.map_err(|_gone| ledger_stopped_fault())?
+    }
+
+    /// Commits one change that has a result: see [`Change::is_conditional`].
+    async fn commit_one(&self, change: Change) -> Result<ChangeResult, StoreFault> {
+        let results = self.commit(vec![change]).await?;
+        results.into_iter().next().ok_or_else(ledger_stopped_fault)
     }
 }
 
@@ -543,8 +526,7 @@ async fn run_writer(shared: Arc<Shared>, mut queue: mpsc::Receiver<Command>) {
                 shared.commits.fetch_add(1, Ordering::Relaxed);
                 let mut answers = answers.into_iter();
                 for command in commands {
-                    let conditional = |change: &&Change| change.is_conditional();
-                    let count = command.changes.iter().filter(conditional).count();
+                    let count = command.changes.iter().filter(|one| one.is_conditional()).count();
                     let own: Vec<_> = answers.by_ref().take(count).collect();
                     shared.apply(&command.changes, &own);
                     // The caller may have left. It finds the result by its next lookup.

@@ -189,8 +189,7 @@ fn apply_changes(
                 results.push(result);
             }
             Change::Reopened(updated) => {
-                let known = tables.record(updated.key())?;
-                results.push(match known {
+                results.push(match tables.record(updated.key())? {
                     Some(known) if known.state.settlement().is_some() => {
                         tables.put_merged(updated.with_answers_of(&known))?
                     }
@@ -226,19 +225,15 @@ fn apply_changes(
                 results.push(result_of(other));
             }
             Change::PendingReturned { key, origin } => {
-                if let Some(known) =
-                    tables.record(*key)?.filter(|known| known.may_return_success_to(origin))
-                {
+                let known = tables.record(*key)?;
+                if let Some(known) = known.filter(|known| known.may_return_success_to(origin)) {
                     tables.put(&Record { origin: *origin, pending_returned: true, ..known })?;
                 }
             }
             Change::SuccessReturned { key, origin, at } => {
                 if let Some(known) = tables.record(*key)? {
-                    tables.put(&Record {
-                        origin: *origin,
-                        success_returned_at: Some(*at),
-                        ..known
-                    })?;
+                    let (origin, success_returned_at) = (*origin, Some(*at));
+                    tables.put(&Record { origin, success_returned_at, ..known })?;
                 }
             }
             Change::OutcomeSet { key, state, attempts } => {
@@ -250,9 +245,7 @@ fn apply_changes(
             Change::Closed { batch, spent } => {
                 // The cost of a transaction counts once, even if it is closed twice.
                 if batches.remove(batch.0.as_slice())?.is_some() {
-                    for one in spent {
-                        add_gas(&mut gas, one)?;
-                    }
+                    spent.iter().try_for_each(|one| add_gas(&mut gas, one))?;
                 }
             }
         }
