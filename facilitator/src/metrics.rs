@@ -86,9 +86,8 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("facilitator");
         let answers = Family::<AnswerLabels, Counter>::default();
         registry.register("answers", "Responses by route and result", answers.clone());
-        let seconds = Family::<RouteLabel, Histogram>::new_with_constructor(|| {
-            Histogram::new(DURATION_BUCKETS_S)
-        });
+        let histogram = || Histogram::new(DURATION_BUCKETS_S);
+        let seconds = Family::<RouteLabel, Histogram>::new_with_constructor(histogram);
         registry.register("answer_seconds", "Duration of responses", seconds.clone());
         let open = Gauge::default();
         registry.register("open_payments", "Open payments", open.clone());

@@ -276,11 +276,8 @@ impl Running {
         let networks = settlers.iter().map(|(chain, all)| (*chain, Arc::clone(&all.network)));
         let catalogue = Catalogue::of(&config, networks.collect());
         look_for_contracts(&settlers, &clock).await;
-        let store = StoreProbe::new(
-            Arc::clone(&stores.payments),
-            stores.ledger.clone(),
-            Arc::clone(&clock),
-        );
+        let payments = Arc::clone(&stores.payments);
+        let store = StoreProbe::new(payments, stores.ledger.clone(), Arc::clone(&clock));
         let store = Arc::new(store);
         let clock_watch = ClockWatch {
             networks: settlers.values().map(|one| Arc::clone(&one.network)).collect(),

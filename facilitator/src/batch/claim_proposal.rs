@@ -159,22 +159,13 @@ impl CheckedClaims {
         let payers = claims().filter(|row| row.channel.voucher_signer().may_be_contract());
         let payers: BTreeSet<Address> = payers.map(|row| row.channel.payer).collect();
         let codes: Vec<Address> = payers.into_iter().chain([self.authorizer]).collect();
-        let mut calls: Vec<ContractCall> = self
+        let mut calls: Vec<ContractCall> = self.channel_calls(contracts.escrow).collect();
+        let asks_contracts: Vec<_> = self
             .rows
             .iter()
-            .map(|(channel, _row, _proof)| ContractCall {
-                to: contracts.escrow,
-                data: IBatchSettlement::channelsCall { channelId: *channel }.abi_encode().into(),
-            })
+            .filter(|(_channel, row, _proof)| row.channel.voucher_signer().may_be_contract())
             .collect();
-        let asks_contracts: Vec<usize> = self
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(_n, (_channel, row, _proof))| row.channel.voucher_signer().may_be_contract())
-            .map(|(n, _row)| n)
-            .collect();
-        for (channel, row, _proof) in asks_contracts.iter().filter_map(|n| self.rows.get(*n)) {
+        for (channel, row, _proof) in &asks_contracts {
             let digest = domain.voucher_digest(*channel, row.max_claimable);
             calls.push(reads::signature_call(row.channel.payer, digest, row.signature.clone()));
         }
@@ -211,9 +202,8 @@ impl CheckedClaims {
             let before = state.totalClaimed;
             checked.push(Row { channel: *channel, claim: row.clone(), claimed_before: before });
         }
-        for n in &asks_contracts {
+        for (_channel, row, proof) in &asks_contracts {
             let accepted = reads::is_accepted(next().returned_data());
-            let Some((_channel, row, proof)) = self.rows.get(*n) else { continue };
             let by_key = *proof == VoucherProof::Key;
             if !(if has_code(row.channel.payer) { accepted } else { by_key }) {
                 return Err(reject(Reason::VoucherSignature));
@@ -228,9 +218,8 @@ impl CheckedClaims {
         if let Some(revert) = revert {
             return Err(Rejection::from(Reason::ClaimSimulation).with_revert(&revert).into());
         }
-        let payer_code = self.rows.iter().any(|(_channel, row, _proof)| {
-            row.channel.voucher_signer().may_be_contract() && has_code(row.channel.payer)
-        });
+        let mut payers = asks_contracts.iter().map(|(_channel, row, _proof)| row.channel.payer);
+        let payer_code = payers.any(has_code);
         Ok(ChannelClaim {
             chain: contracts.chain,
             rows: checked,
@@ -242,21 +231,23 @@ impl CheckedClaims {
 }
 
 impl CheckedClaims {
+    /// The calls that read the state of each row's channel.
+    fn channel_calls(&self, escrow: Address) -> impl Iterator<Item = ContractCall> {
+        self.rows.iter().map(move |(channel, _row, _proof)| ContractCall {
+            to: escrow,
+            data: IBatchSettlement::channelsCall { channelId: *channel }.abi_encode().into(),
+        })
+    }
+
     /// Checks that each row raises the claimed amount, before the authorizer's signature leaves this process.
     async fn check_additions(
         &self,
         network: &NetworkContext,
         priority: Priority,
     ) -> Result<(), VerifyError> {
-        let escrow = network.contracts.escrow;
-        let state = |channel: &B256| ContractCall {
-            to: escrow,
-            data: IBatchSettlement::channelsCall { channelId: *channel }.abi_encode().into(),
-        };
-        let calls = self.rows.iter().map(|(channel, _row, _proof)| state(channel)).collect();
         let wanted = Reads {
             code_accounts: Vec::new(),
-            calls,
+            calls: self.channel_calls(network.contracts.escrow).collect(),
             gas: TRUSTED_CALL_GAS,
             exact_question: None,
             is_trusted: true,

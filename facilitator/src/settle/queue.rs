@@ -313,9 +313,8 @@ mod tests {
         now_ms: u64,
     ) -> Option<Vec<Arc<Record>>> {
         let any_signer = |_record: &Record| Some(());
-        queue
-            .next(limits, idle, now_ms, any_signer, |_sender, _aside| true)
-            .map(|(_sender, records)| records)
+        let taken = queue.next(limits, idle, now_ms, any_signer, |_sender, _aside| true);
+        taken.map(|(_sender, records)| records)
     }
 
     fn numbers(taken: Option<Vec<Arc<Record>>>) -> Vec<u8> {
@@ -375,9 +374,8 @@ mod tests {
         let alone = (1..=3).map(|n| record(n, MethodId::Prism));
         let mut both = queue(alone.chain((4..=7).map(|n| record(n, MethodId::Eip3009))));
         let two = DispatchLimits { batch_max: 2, ..LIMITS };
-        let order: Vec<_> =
-            (0..5).map(|_turn| numbers(next(&mut both, &two, false, 100))).collect();
-        assert_eq!(order, [vec![1], vec![4, 5], vec![2], vec![6, 7], vec![3]]);
+        let order = (0..5).map(|_turn| numbers(next(&mut both, &two, false, 100)));
+        assert_eq!(order.collect::<Vec<_>>(), [vec![1], vec![4, 5], vec![2], vec![6, 7], vec![3]]);
     }
 
     #[test]
@@ -397,11 +395,8 @@ mod tests {
         let busy = SenderRule::ThroughContract(Address::repeat_byte(7));
         let sender = |record: &Record| (record.job.work().sender() != busy).then_some(());
         let mut taken = || {
-            numbers(
-                blocked
-                    .next(&LIMITS, true, 100, sender, |_sender, _gas| true)
-                    .map(|(_sender, records)| records),
-            )
+            let taken = blocked.next(&LIMITS, true, 100, sender, |_sender, _gas| true);
+            numbers(taken.map(|(_sender, records)| records))
         };
         assert_eq!(taken(), [2, 5]);
         assert_eq!(taken(), [3]);

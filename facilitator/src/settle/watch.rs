@@ -403,13 +403,8 @@ async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
 }
 
 fn same_settlement(one: &State, other: &State) -> bool {
-    match (one, other) {
-        (
-            State::Settled { hash, block, .. },
-            State::Settled { hash: other, block: in_block, .. },
-        ) => hash == other && block == in_block,
-        _others => false,
-    }
+    let State::Settled { hash, block, .. } = one else { return false };
+    matches!(other, State::Settled { hash: same, block: at, .. } if same == hash && at == block)
 }
 
 /// Why a transaction did not carry out a payment.
@@ -633,12 +628,8 @@ async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
     let Some(record) = records.first() else { return };
     let is_elsewhere = matches!(record.state, State::SettledElsewhere { .. });
     if is_elsewhere && !record.pending_returned && record.success_returned_at.is_none() {
-        let at = settler.network.clock.utc();
-        let state = State::Failed {
-            reason: Reason::Withdrawn,
-            message: REORGANISED_MESSAGE.to_owned(),
-            at,
-        };
+        let (reason, message) = (Reason::Withdrawn, REORGANISED_MESSAGE.to_owned());
+        let state = State::Failed { reason, message, at: settler.network.clock.utc() };
         store_state(settler, record, state, record.attempts).await;
     } else {
         resolve(settler, record, NotCarriedOut::NeverMined).await;
@@ -775,7 +766,8 @@ async fn refused_state(
     inclusion: Inclusion,
 ) -> Result<State, ChainFault> {
     let at = settler.network.clock.utc();
-    if suggests_foreign_settlement(rejection.reason)
+    let may_be_foreign = suggests_foreign_settlement(rejection.reason);
+    if may_be_foreign
         && let Some(found) =
             settlement_search::find(settler, &record.job, record.since_block).await?
     {
@@ -786,10 +778,7 @@ async fn refused_state(
         return Ok(State::Closed { at });
     }
     let is_purchase = record.job.work().is_purchase();
-    if suggests_foreign_settlement(rejection.reason)
-        && inclusion == Inclusion::Included
-        && is_purchase
-    {
+    if may_be_foreign && inclusion == Inclusion::Included && is_purchase {
         // Our own transaction probably used the nonce, but a node returned a receipt that does not prove the payment.
         return Ok(unknown_outcome(at));
     }

@@ -67,9 +67,8 @@ fn check_admission(network: &NetworkContext, parsed: &TransferProposal) -> Resul
             // A payment of zero costs the signer gas and moves nothing.
             return Err(reject(Reason::TooLittle));
         }
-        let min_amount =
-            network.config.min_amount.get(&parsed.terms.token).copied().unwrap_or_default();
-        if parsed.amount < min_amount {
+        let min_amount = network.config.min_amount.get(&parsed.terms.token);
+        if min_amount.is_some_and(|min_amount| parsed.amount < *min_amount) {
             return Err(reject(Reason::BelowMinimum));
         }
     }
@@ -114,8 +113,7 @@ pub fn parse(
     }
     let signed = payload::signature(&request.payload)?;
     let terms = method.parse_terms(&network.contracts, &request.payload, requirements)?;
-    let reject =
-        |reason: Reason| VerifyError::Rejected(Rejection::from(reason).for_payer(terms.payer));
+    let reject = |reason: Reason| VerifyError::from(Rejection::from(reason).for_payer(terms.payer));
     let amount = method.moved_amount(&terms, requirements.amount, purpose).map_err(reject)?;
     let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
     let chain = network.contracts.chain;
@@ -124,7 +122,7 @@ pub fn parse(
     {
         return Err(reject(Reason::NameMismatch));
     }
-    let claimed = claimed_separator(chain, requirements);
+    let claimed_separator = claimed_separator(chain, requirements);
     let sponsoring = if method.accepts_sponsoring() {
         let Terms { payer, token, authorized_amount: amount, valid_before: deadline, .. } = terms;
         let needed = NeededAllowance { payer, token, amount };
@@ -135,15 +133,7 @@ pub fn parse(
     } else {
         None
     };
-    Ok(TransferProposal {
-        chain,
-        method,
-        terms,
-        amount,
-        signature,
-        sponsoring,
-        claimed_separator: claimed,
-    })
+    Ok(TransferProposal { chain, method, terms, amount, signature, sponsoring, claimed_separator })
 }
 
 impl TransferProposal {
@@ -366,8 +356,7 @@ pub(crate) async fn check_on_chain(
     let method = registry::method(payment.method);
     if answer.has_code && !payment.is_contract_payer {
         // The account has received code since its check. A new request is verified as a contract's payment.
-        let reason = method.failed_reason();
-        return Err(Rejection::from(reason).for_payer(payment.terms.payer).into());
+        return Err(Rejection::from(method.failed_reason()).for_payer(payment.terms.payer).into());
     }
     match check_transfer(method, payment, &answer) {
         Err(rejection)
