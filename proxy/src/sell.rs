@@ -168,6 +168,16 @@ impl PaymentRefusal {
         Self { fault, charged: ChargeStatus::No, receipt: None }
     }
 
+    fn uncertain(code: Code) -> Self {
+        Self { fault: Fault::of(code), charged: ChargeStatus::Unknown, receipt: None }
+    }
+
+    /// A refusal for lack of room. A paid answer remains owed.
+    fn busy(record: &Record) -> Self {
+        let paid = record.settlement.allows_delivery();
+        Self::of(if paid { Code::AnswerOwed } else { Code::Busy }, record)
+    }
+
     /// A refusal for a stored payment. Its settlement determines whether it was charged.
     fn of(code: Code, record: &Record) -> Self {
         let charged = match &record.settlement {
@@ -227,10 +237,8 @@ impl Seller {
         loop {
             match self.0.ledger.claim(id, &order.quote.digest) {
                 ClaimResult::Held(guard) => {
-                    return self
-                        .continue_sale(&order, guard)
-                        .await
-                        .unwrap_or_else(|outcome| *outcome);
+                    let outcome = self.continue_sale(&order, guard).await;
+                    return outcome.unwrap_or_else(|ended| *ended);
                 }
                 ClaimResult::OtherBody => {
                     return PaymentRefusal::uncharged(Fault::of(Code::PaymentSpent)).into();
@@ -240,12 +248,7 @@ impl Seller {
                     let left = self.0.repeat_wait_ms.saturating_sub(waited);
                     // Nothing is sent on the channel; it only closes.
                     if with_timeout(&*self.0.clock, left, done.changed()).await.is_none() {
-                        return PaymentRefusal {
-                            fault: Fault::of(Code::PaymentInUse),
-                            charged: ChargeStatus::Unknown,
-                            receipt: None,
-                        }
-                        .into();
+                        return PaymentRefusal::uncertain(Code::PaymentInUse).into();
                     }
                 }
             }
@@ -374,11 +377,7 @@ impl Seller {
         let answers = &self.0.answers;
         let room =
             with_timeout(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
-        let Some(room) = room else {
-            let paid = record.settlement.allows_delivery();
-            let code = if paid { Code::AnswerOwed } else { Code::Busy };
-            return end_sale(PaymentRefusal::of(code, record));
-        };
+        let Some(room) = room else { return end_sale(PaymentRefusal::busy(record)) };
         match self.or_store_fault(self.0.ledger.answer(record.id).await)? {
             Some(answer) => Ok(StoredAnswer { body: room.hold(answer.body), ..answer }),
             None => end_sale(PaymentRefusal::of(Code::AnswerNotKept, record)),
@@ -433,35 +432,25 @@ impl Seller {
         guard: PaymentGuard,
     ) -> SaleStep<SaleOutcome> {
         let Some(permit) = self.try_permit() else {
-            let paid = record.settlement.allows_delivery();
-            return end_sale(PaymentRefusal::of(
-                if paid { Code::AnswerOwed } else { Code::Busy },
-                &record,
-            ));
+            return end_sale(PaymentRefusal::busy(&record));
         };
         if !record.settlement.allows_delivery() {
             let unpaid = self.reserve_unpaid(&record).ok();
             self.settle_stream(&mut record, unpaid).await?;
         }
         // The sale is paid from here on, so after a failure the record must remain for a retry.
+        let owed = |record: &Record| PaymentRefusal::of(Code::AnswerOwed, record);
         let room =
             with_timeout(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
-        let Some(room) = room else {
-            return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record));
-        };
-        let response = match self.call_upstream(order, room).await {
-            Ok(UpstreamReply::Success(response)) => response,
-            Ok(UpstreamReply::Refusal(_)) | Err(_) => {
-                return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record));
-            }
+        let Some(room) = room else { return end_sale(owed(&record)) };
+        let Ok(UpstreamReply::Success(response)) = self.call_upstream(order, room).await else {
+            return end_sale(owed(&record));
         };
         if response.is_stream {
             return self.start_stream(order, record, *response, (guard, permit)).await;
         }
         let request_id = response.request_id.clone();
-        let Ok(answer) = self.read_whole(*response).await else {
-            return end_sale(PaymentRefusal::of(Code::AnswerOwed, &record));
-        };
+        let Ok(answer) = self.read_whole(*response).await else { return end_sale(owed(&record)) };
         self.set_answered(order, &mut record, &answer);
         self.settle_whole(record, answer, request_id, None).await
     }
@@ -520,11 +509,8 @@ impl Seller {
     fn set_answered(&self, order: &Order, record: &mut Record, answer: &StoredAnswer) {
         let quote = &order.quote;
         record.stage = Stage::Answered;
-        record.usage = usage::usage_of_whole_answer(
-            &answer.body,
-            quote.estimate.prompt_tokens,
-            quote.vocabulary,
-        );
+        let prompt = quote.estimate.prompt_tokens;
+        record.usage = usage::usage_of_whole_answer(&answer.body, prompt, quote.vocabulary);
         self.count_usage(order, record);
     }
 
@@ -569,8 +555,7 @@ impl Seller {
     fn or_store_fault<T>(&self, outcome: Result<T, StoreError>) -> SaleStep<T> {
         outcome.or_else(|fault| {
             tracing::error!(%fault, "the store failed");
-            let fault = Fault::of(Code::StoreFailed);
-            end_sale(PaymentRefusal { fault, charged: ChargeStatus::Unknown, receipt: None })
+            end_sale(PaymentRefusal::uncertain(Code::StoreFailed))
         })
     }
 }
