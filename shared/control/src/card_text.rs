@@ -83,13 +83,7 @@ fn lines_with_zone(card: &Card, zone: Option<&Zone>) -> Vec<String> {
             },
         ),
         row("balance", balance_text(card, zone)),
-        row(
-            "policy",
-            format!(
-                "{} v{}: at most {} a request, automatic below {}",
-                card.policy, card.policy_version, card.per_request_max, card.auto_below
-            ),
-        ),
+        policy_row(card, "request"),
         row("valid", format!("{} s after signing", card.terms.valid_seconds)),
         row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
         row("card", card.digest.clone()),
@@ -113,6 +107,13 @@ fn head_rows(card: &Card) -> Vec<String> {
     lines
 }
 
+/// Formats the policy's limits. `action` is what the first limit applies to.
+fn policy_row(card: &Card, action: &str) -> String {
+    let policy = format!("{} v{}", card.policy, card.policy_version);
+    let (most, auto_below) = (card.per_request_max, card.auto_below);
+    row("policy", format!("{policy}: at most {most} a {action}, automatic below {auto_below}"))
+}
+
 /// Formats the rows about the device: the operator's next action, and the values that the device shows.
 fn device_lines(device: &DeviceCard) -> Vec<String> {
     let shows = device.shows.iter().map(|(name, value)| row("shows", format!("{name} {value}")));
@@ -126,7 +127,6 @@ fn device_lines(device: &DeviceCard) -> Vec<String> {
 
 /// Formats what is known about a token outside our table.
 fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
-    let row = |name: &str, value: String| format!("{name:<11}{value}");
     let time = |at: &String| zone.map_or_else(|| at.clone(), |zone| zone.moment(at));
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let mut lines = vec![row(
@@ -185,13 +185,7 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
                 card.spent.before, card.spent.after, card.daily_limit, card.reserved
             ),
         ),
-        row(
-            "policy",
-            format!(
-                "{} v{}: at most {} a trade, automatic below {}",
-                card.policy, card.policy_version, card.per_request_max, card.auto_below
-            ),
-        ),
+        policy_row(card, "trade"),
         row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
         row("card", card.digest.clone()),
     ]);
@@ -217,13 +211,7 @@ fn loan_lines(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<String> 
                 loan.operations, loan.operations_max
             ),
         ),
-        row(
-            "policy",
-            format!(
-                "{} v{}: at most {} a deposit, automatic below {}",
-                card.policy, card.policy_version, card.per_request_max, card.auto_below
-            ),
-        ),
+        policy_row(card, "deposit"),
         row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
         row("card", card.digest.clone()),
     ]);

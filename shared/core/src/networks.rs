@@ -185,8 +185,7 @@ impl Network {
 
     /// Returns whether our table lists this token as a dollar token or as the wrapped native coin.
     pub fn is_dollar_or_wrapped_native(&self, token: Address) -> bool {
-        let wrapped = self.exchange.map(|exchange| exchange.wrapped_native);
-        wrapped == Some(token) || self.is_dollar(token)
+        self.exchange.is_some_and(|known| known.wrapped_native == token) || self.is_dollar(token)
     }
 }
 
