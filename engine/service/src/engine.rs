@@ -391,19 +391,15 @@ async fn open_core(
     replayed.await.map_err(|_panicked| damaged_fault(folder, &"its structure is broken"))?
 }
 
-/// Creates the part that executes payments. `signer` signs them, unless a test replaces it.
+/// Creates the part that executes payments. `signer` signs them.
 fn execution(
     ports: &Ports,
     core: &Handle,
     tasks: &TaskTracker,
     signer: impl Signer + 'static,
 ) -> Execution {
-    let signer: Arc<dyn Signer> = match &ports.signer {
-        Some(double) => Arc::clone(double),
-        None => Arc::new(signer),
-    };
     Execution {
-        signer,
+        signer: Arc::new(signer),
         core: core.clone(),
         tasks: tasks.clone(),
         failpoints: Arc::clone(&ports.failpoints),

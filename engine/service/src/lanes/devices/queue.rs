@@ -36,7 +36,8 @@ const ORDER_MS: u64 = 30_000;
 /// Signs with the vault or, for addresses on devices, through the device queue.
 #[derive(Debug)]
 pub(crate) struct WalletSigner {
-    vault: Arc<Vault>,
+    /// The vault, or the double that a test puts in its place.
+    keys: Arc<dyn Signer>,
     core: Handle,
     queue: mpsc::Sender<Entry>,
 }
@@ -75,7 +76,8 @@ pub(crate) fn new(
     let (queue, inbox) = mpsc::channel(JOBS_MAX);
     let (status, shown) = watch::channel(Arc::default());
     let (turns, retries) = (Turns::new(queue.clone()), Retries::new(queue.clone()));
-    let signer = WalletSigner { vault: Arc::clone(vault), core: core.clone(), queue };
+    let keys = ports.signer.clone().unwrap_or_else(|| Arc::clone(vault) as _);
+    let signer = WalletSigner { keys, core: core.clone(), queue };
     let prompter = Prompter {
         ports: ports.clone(),
         turn: turn.clone(),
@@ -98,14 +100,20 @@ pub(crate) fn new(
     (QueueHandles { signer, turns, retries, status: shown }, queue)
 }
 
+impl WalletSigner {
+    fn is_on_device(&self, slip: &Slip) -> bool {
+        self.core.view().state.is_on_device(slip.signer())
+    }
+}
+
 impl Signer for WalletSigner {
     fn asks_a_person(&self, slip: &Slip) -> bool {
-        self.core.view().state.is_on_device(slip.signer())
+        self.is_on_device(slip) || self.keys.asks_a_person(slip)
     }
 
     fn sign(&self, slip: Slip, terms: Terms) -> BoxFuture<'_, Result<Signature65, SignFault>> {
-        if !self.asks_a_person(&slip) {
-            return self.vault.sign(slip, terms);
+        if !self.is_on_device(&slip) {
+            return self.keys.sign(slip, terms);
         }
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
