@@ -37,6 +37,7 @@ mod approvals;
 mod basics;
 mod book;
 mod calls;
+mod chains;
 mod clocks;
 mod compare;
 mod config;
@@ -71,7 +72,7 @@ use crate::book::Book;
 use crate::clocks::{Instant, Time};
 use crate::config::{Config, PossibleConfig};
 use crate::expect::OpenCalls;
-use crate::observations::{Address, Answer, Id, LendingFact, Loan, Observation, Trade};
+use crate::observations::{Address, Answer, Id, LendingFact, Observation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A network that the wallet knows.
@@ -246,41 +247,15 @@ impl Auditor {
                     rec.declined = true;
                 }
             }
-            Observation::Broadcast(tx) if self.on_loan_broadcast(tx)? => {}
-            Observation::Broadcast(tx) if self.on_trade_broadcast(tx)? => {}
-            Observation::Broadcast(tx) => {
-                self.transfers
-                    .note_broadcast(tx)
-                    .map_err(|what| violation("transactions", what))?;
-                self.count("broadcast");
-            }
-            Observation::Mined { chain, hash, succeeded }
-                if self.on_mined::<Loan>(*chain, hash, *succeeded)? => {}
-            Observation::Mined { chain, hash, succeeded }
-                if self.on_mined::<Trade>(*chain, hash, *succeeded)? => {}
-            Observation::Mined { chain, hash, .. } => {
-                let own = self.transfers.note_mined(*chain, hash);
-                if own.map_err(|what| violation("transactions", what))? {
-                    self.count("mined");
-                }
-            }
+            Observation::Broadcast(_)
+            | Observation::Included(_)
+            | Observation::Unmined { .. }
+            | Observation::Mined { .. }
+            | Observation::NonceTaken { .. }
+            | Observation::Allowances(_) => self.on_transaction(observation)?,
             Observation::Redeemed { chain, payer, nonce, .. } => {
                 self.on_redeemed(*chain, payer, nonce)?
             }
-            Observation::Included(included) => {
-                self.trades.market.note_block_time(included.chain, included.block_s);
-                self.on_included::<Trade>(included)?;
-                self.on_included::<Loan>(included)?;
-            }
-            Observation::Unmined { chain, hash } => {
-                self.on_unmined::<Trade>(*chain, hash);
-                self.on_unmined::<Loan>(*chain, hash);
-            }
-            Observation::NonceTaken { chain, from, nonce } => {
-                self.on_nonce_taken::<Trade>(*chain, from, *nonce);
-                self.on_nonce_taken::<Loan>(*chain, from, *nonce);
-            }
-            Observation::Allowances(allowances) => self.trades.note_allowances(allowances),
             Observation::Quoted(quoted) => self.trades.market.add_quote(self.seq, quoted),
             Observation::Read(read) => self.trades.market.add_read(self.seq, read),
             Observation::PriceRead(price) => {

@@ -9,6 +9,10 @@ use crate::wide::Wide;
 
 /// 10^36, the unit of a price per hop.
 const PRICE_UNIT: u128 = 1_000_000_000_000_000_000_000_000_000_000_000_000;
+/// How long a swap that a person signs on a device may be valid, in seconds of chain time.
+const PERSON_SWAP_S: u64 = 180;
+/// How long a permit that a person signs on a device may be valid, in seconds of chain time: as long as its plan.
+pub(crate) const PERSON_PERMIT_S: u64 = 300;
 
 /// The rule that call data breaks, and a description of how.
 pub(crate) type Broken = (&'static str, String);
@@ -25,6 +29,8 @@ pub(crate) struct Content<'a> {
     pub(crate) exchange: &'a ExchangeFact,
     /// The newest block time that the wallet may know, in Unix seconds.
     pub(crate) newest_s: u64,
+    /// Whether a person signs on a device. The person needs more time, and signs permit and swap one after the other.
+    pub(crate) by_person: bool,
 }
 
 impl Content<'_> {
@@ -152,7 +158,8 @@ impl Content<'_> {
         let Some(at) = swap.deadline_s else {
             return Err(("deadline", "the swap has no deadline".to_owned()));
         };
-        let most = self.newest_s.saturating_add(self.exchange.deadline_s);
+        let lasts_s = if self.by_person { PERSON_SWAP_S } else { self.exchange.deadline_s };
+        let most = self.newest_s.saturating_add(lasts_s);
         if at > most {
             let what = format!("the deadline is {at}; by the chain's time it is {most} at most");
             return Err(("deadline", what));
@@ -166,7 +173,11 @@ impl Content<'_> {
     }
 
     fn check_inner_permit(&self, swap: &SwapCall, permit: &PermitCall) -> Result<(), Broken> {
-        let end = swap.deadline_s.unwrap_or(0);
+        let end = if self.by_person {
+            self.newest_s.saturating_add(PERSON_PERMIT_S)
+        } else {
+            swap.deadline_s.unwrap_or(0)
+        };
         if !permit.may_revert {
             let what = "the swap fails if another account sends the permit first";
             return Err(("permit", what.to_owned()));
@@ -193,15 +204,16 @@ fn permit_terms(
     if right { Ok(()) } else { Err(("permit", what())) }
 }
 
-/// Checks a signed permit: it is exact, names the router, and expires no later than a swap may.
+/// Checks a signed permit: it is exact, names the router, and expires at the latest at `latest_s` and at the agent's
+/// own deadline.
 pub(crate) fn check_permit(
     trade: &Trade,
     ex: &ExchangeFact,
-    newest_s: u64,
+    latest_s: u64,
     permit: &Permit,
 ) -> Result<(), Broken> {
     permit_terms(trade, ex, (&permit.token, permit.amount, &permit.spender))?;
-    let most = newest_s.saturating_add(ex.deadline_s).min(trade.deadline_s.unwrap_or(u64::MAX));
+    let most = latest_s.min(trade.deadline_s.unwrap_or(u64::MAX));
     if permit.expiration_s > most || permit.deadline_s > most {
         let what = format!("{permit:?} lasts longer than a swap may, which ends at {most}");
         return Err(("permit", what));

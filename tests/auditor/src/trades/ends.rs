@@ -45,7 +45,7 @@ impl Auditor {
         else {
             return Ok(());
         };
-        let right = arrived(rec, included, ex, &at.1);
+        let right = arrived(&rec.terms, included, ex, &at.1);
         if !right.contains(&told) {
             let what = format!("the fill is reported as {told}; what arrived is {right:?}");
             return Err(self.trade_violation(key, "fill", &what));
@@ -112,8 +112,12 @@ impl Auditor {
 }
 
 /// Returns the amounts that may be reported as the fill of a swap.
-fn arrived(rec: &TradeRecord, included: &Included, ex: &ExchangeFact, own: &str) -> Vec<u128> {
-    let trade = &rec.terms;
+pub(crate) fn arrived(
+    trade: &Trade,
+    included: &Included,
+    ex: &ExchangeFact,
+    own: &str,
+) -> Vec<u128> {
     if is_wrap(trade, &ex.wrapped) {
         return vec![trade.amount_in];
     }

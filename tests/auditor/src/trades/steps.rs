@@ -182,7 +182,8 @@ impl Auditor {
             Decoded::Approve { .. } => r.terms.token_in == to,
             Decoded::Permit2Approve { token, .. } => r.terms.token_in == *token,
             _ => {
-                let content = Content { trade: &r.terms, tx, exchange: ex, newest_s };
+                let content =
+                    Content { trade: &r.terms, tx, exchange: ex, newest_s, by_person: false };
                 match content.check(&decoded) {
                     Err((rule, _)) => rule != "call data",
                     Ok(_) => true,
@@ -224,7 +225,7 @@ impl Auditor {
         let Some(rec) = meant.and_then(|key| self.trades.book.records.get(&key)) else {
             return Err(violation("call data", format!("{tx:?} belongs to no trade")));
         };
-        let content = Content { trade: &rec.terms, tx, exchange: ex, newest_s };
+        let content = Content { trade: &rec.terms, tx, exchange: ex, newest_s, by_person: false };
         let (rule, what) = content
             .check(&decoded)
             .err()
@@ -271,7 +272,8 @@ impl Auditor {
                 Ok(())
             }
             decoded => {
-                let content = Content { trade: &rec.terms, tx, exchange: ex, newest_s };
+                let content =
+                    Content { trade: &rec.terms, tx, exchange: ex, newest_s, by_person: false };
                 let minimum = content
                     .check(decoded)
                     .map_err(|(rule, what)| self.trade_violation(key, rule, &what))?;
@@ -303,6 +305,7 @@ impl Auditor {
             return Err(violation("permit", what));
         };
         let newest_s = self.trades.market.newest_time_s(permit.chain).unwrap_or(0);
+        let latest_s = newest_s.saturating_add(ex.deadline_s);
         let named = request.and_then(|id| self.trades.book.record_of_id(id));
         // A slow signer may sign after the plan has run out of time.
         let of = |r: &TradeRecord| {
@@ -316,7 +319,7 @@ impl Auditor {
             if named.is_some_and(|named| named != *key) {
                 continue;
             }
-            match content::check_permit(&rec.terms, &ex, newest_s, permit) {
+            match content::check_permit(&rec.terms, &ex, latest_s, permit) {
                 Ok(()) => found = found.or(Some(*key)),
                 Err(broken) => why = broken,
             }
