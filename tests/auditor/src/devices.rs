@@ -4,6 +4,7 @@
 //! a payment with software keys do not apply.
 
 use crate::clocks::MIN_PERIOD_MS;
+use crate::device_trades::{DeviceTradeLimits, DeviceTradeObservation};
 use crate::observations::{Address, Answer, Atoms, Id, Micros, Payment};
 use crate::{Auditor, Violation, violation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ pub enum DeviceObservation {
     ///
     /// If `settled` is true, nothing fails any more and all terms have lapsed.
     Answered { agent: String, call: Option<u64>, answer: Answer, settled: bool },
+    /// An event of a trade.
+    Trade(DeviceTradeObservation),
 }
 
 /// The limits of an agent that pays from a hardware address.
@@ -48,6 +51,7 @@ pub struct DeviceLimits {
     pub daily: Micros,
     pub per_request: Micros,
     pub auto_below: Micros,
+    pub trades: DeviceTradeLimits,
 }
 
 /// A payment that an agent asks for.
@@ -154,6 +158,25 @@ impl Devices {
         }
     }
 
+    /// Returns whether the address is on a hardware device.
+    pub(crate) fn has(&self, address: &str) -> bool {
+        self.addresses.contains(&address.to_lowercase())
+    }
+
+    /// Returns whether a person pressed for this digest, and the wallet read the answer.
+    pub(crate) fn is_pressed_and_read(&self, digest: &str) -> bool {
+        self.signed_digests.contains_key(digest) && self.read_digests.contains(digest)
+    }
+
+    /// Returns whether a press made this signature of the digest.
+    ///
+    /// A transaction carries the parity of the signature in another form, so only `r` and `s` are compared.
+    pub(crate) fn has_pressed(&self, digest: &str, signature: &str) -> bool {
+        let both = |text: &str| text.get(..130).map(str::to_lowercase);
+        let made = self.signed_digests.get(digest).and_then(|made| both(made));
+        made.is_some() && made == both(signature)
+    }
+
     /// Returns whether a person approved the terms of this request on the device.
     fn is_pressed(&self, seen: &ObservedRequest) -> bool {
         seen.terms.as_ref().is_some_and(|terms| self.signed_digests.contains_key(&terms.digest))
@@ -169,6 +192,7 @@ impl Auditor {
             }
             DeviceObservation::Commissioned { agent, is_signed, limits } => {
                 let (is_signed, limits) = (*is_signed, *limits);
+                self.device_plans.add_trader(agent, is_signed, limits.trades);
                 let payer = Payer { is_signed, limits, spent: 0, start_ms: None };
                 self.devices.payers.insert(agent.clone(), payer);
             }
@@ -187,19 +211,7 @@ impl Auditor {
                 self.devices.derived_address = Some(address.to_lowercase());
             }
             DeviceObservation::Pressed { signer, digest, signature } => {
-                self.devices.read_digests.remove(digest);
-                if let Some(id) = self.devices.digests.get(digest)
-                    && let Some(seen) = self.devices.requests.get_mut(id)
-                {
-                    seen.may_be_written = false;
-                }
-                let is_ours = self.devices.addresses.contains(&signer.to_lowercase());
-                if let Some(signature) = signature.as_ref().filter(|_signature| is_ours) {
-                    self.devices.signed_digests.insert(digest.clone(), signature.clone());
-                    self.check_signed_terms(digest)?;
-                }
-                self.count(if signature.is_some() { "device: pressed" } else { "device: refused" });
-                self.check_device_limits()?;
+                self.on_device_pressed(signer, digest, signature.as_ref())?;
             }
             DeviceObservation::AnswerRead { digest } => {
                 self.devices.read_digests.insert(digest.clone());
@@ -209,6 +221,7 @@ impl Auditor {
                 self.on_device_signed(request, signature)?;
             }
             DeviceObservation::Decided { request, approved } => {
+                self.device_plans.note_decision(request, *approved);
                 let seen = self.devices.requests.entry(request.clone()).or_default();
                 seen.approved |= approved;
                 seen.denied |= !approved;
@@ -216,8 +229,37 @@ impl Auditor {
             DeviceObservation::Answered { agent, call, answer, settled } => {
                 self.on_device_answer(agent, *call, answer, *settled)?;
             }
+            DeviceObservation::Trade(seen) => self.on_device_trade(seen)?,
         }
         Ok(())
+    }
+
+    /// Notes the decision of a person at the device.
+    fn on_device_pressed(
+        &mut self,
+        signer: &str,
+        digest: &str,
+        signature: Option<&String>,
+    ) -> Result<(), Violation> {
+        self.devices.read_digests.remove(digest);
+        if let Some(id) = self.devices.digests.get(digest)
+            && let Some(seen) = self.devices.requests.get_mut(id)
+        {
+            seen.may_be_written = false;
+        }
+        let is_ours = self.devices.has(signer);
+        let is_step = self.device_plans.holds(digest);
+        if is_ours && is_step {
+            self.on_device_step_pressed(digest, signature.is_some());
+        }
+        if let Some(signature) = signature.filter(|_signature| is_ours) {
+            self.devices.signed_digests.insert(digest.to_owned(), signature.clone());
+            if !is_step {
+                self.check_signed_terms(digest)?;
+            }
+        }
+        self.count(if signature.is_some() { "device: pressed" } else { "device: refused" });
+        self.check_device_limits()
     }
 
     fn on_device_renewal(&mut self, agent: &str, start_ms: i64) -> Result<(), Violation> {
@@ -233,6 +275,7 @@ impl Auditor {
             }
         }
         (payer.spent, payer.start_ms) = (0, Some(start_ms));
+        self.device_plans.note_renewal(agent, self.seq);
         Ok(())
     }
 
@@ -287,6 +330,9 @@ impl Auditor {
         if !self.devices.addresses.contains(&signer) {
             self.count("device: swapped");
             return Ok(());
+        }
+        if self.device_plans.holds(digest) {
+            return self.check_device_step_prompt(&signer, digest);
         }
         let Some(request) = self.devices.digests.get(digest) else {
             let what = format!("{signer} is asked for {digest}, which is not in the journal");

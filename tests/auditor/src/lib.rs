@@ -42,6 +42,8 @@ mod clocks;
 mod compare;
 mod config;
 mod decode;
+mod device_plans;
+mod device_trades;
 mod devices;
 mod domains;
 mod expect;
@@ -159,6 +161,7 @@ pub struct Auditor {
     pub(crate) trades: trades::Trades,
     pub(crate) loans: loans::Loans,
     pub(crate) devices: devices::Devices,
+    pub(crate) device_plans: device_plans::DevicePlans,
     /// The lending parts of the policies in orders.
     pub(crate) lending_orders: BTreeMap<observations::Ticket, observations::LendingPolicy>,
     /// How many recorded refusals the wallet counts for each agent and clock minute: (least, most).
@@ -198,6 +201,7 @@ impl Auditor {
             trades: trades::Trades::new(&facts),
             loans: loans::Loans::default(),
             devices: devices::Devices::default(),
+            device_plans: device_plans::DevicePlans::default(),
             unattended: unattended::Unattended::default(),
             lending_orders: BTreeMap::new(),
             refusals: BTreeMap::new(),

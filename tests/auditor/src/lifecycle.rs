@@ -182,6 +182,7 @@ impl Auditor {
         }
         self.possible_configs.append(&mut self.maybe_configs);
         self.device_process_ended();
+        self.device_plans_process_ended();
         // The wallet is now locked, so nothing may be signed before the next unlock.
         for w in &mut self.possible_configs {
             w.config.is_open = false;

@@ -5,6 +5,9 @@
 //! observations and passes them in the order in which they occur.
 
 pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
+pub use crate::device_trades::{
+    DeviceStep, DeviceTradeAnswer, DeviceTradeLimits, DeviceTradeObservation,
+};
 pub use crate::devices::{DeviceAsk, DeviceLimits, DeviceObservation, DeviceTerms};
 pub use crate::lending::{
     ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount, LoanAnswer, LoanAsk,

@@ -17,6 +17,7 @@ use crate::plans::{PlanBook, PlanRecord};
 use crate::trading::{Allowances, OpenAllowance, Trade};
 use std::collections::BTreeMap;
 
+pub(crate) use content::{Content, PERSON_PERMIT_S, check_permit};
 pub(crate) use judge::Snapshot;
 pub(crate) use volume::Allowance;
 

@@ -1,7 +1,8 @@
 //! Payments from a hardware device: the steps of agents, operators and the person at the device.
 
 use bursar_auditor::observations::{
-    Answer, DeviceAsk, DeviceLimits, DeviceObservation, Observation, Order, TradingPolicy,
+    Answer, DeviceAsk, DeviceLimits, DeviceObservation, DeviceTradeLimits, Observation, Order,
+    TradingPolicy,
 };
 use bursar_chain::ports::Clock;
 use bursar_control::grammar::Order as Parsed;
@@ -258,6 +259,7 @@ impl World {
                 daily: LIMITS.daily,
                 per_request: LIMITS.per_request,
                 auto_below: LIMITS.auto_below,
+                trades: DeviceTradeLimits::default(),
             };
             let (agent_id, is_signed) = (id.clone(), !bearer);
             self.show_device(DeviceObservation::Commissioned {
