@@ -3,8 +3,10 @@
 //! These trades are judged by what was allowed, recorded, displayed, pressed, read and included. The rules that predict
 //! every answer to a trade with software keys do not apply.
 
+mod answers;
 mod chain;
 mod content;
+mod ends;
 mod prompts;
 mod volume;
 
@@ -71,6 +73,8 @@ struct Plan {
     closed: bool,
     /// The last answer, and its rank: 0 for pending, 1 for executing, 2 for rejected or failed, 3 for executed.
     answer: Option<(u8, TradeState)>,
+    /// When the request was first seen in an answer, in milliseconds of the latest wall clock.
+    first_ms: i64,
     /// The least output that an answer stated before the swap was recorded.
     least_out: Option<Atoms>,
 }
@@ -187,7 +191,7 @@ impl Auditor {
             DeviceTradeObservation::Carried { hash, digest, signature } => {
                 self.on_device_transaction(hash, digest, signature)?;
             }
-            DeviceTradeObservation::Answered(_) => {}
+            DeviceTradeObservation::Answered(answer) => self.on_device_trade_answer(answer)?,
         }
         Ok(())
     }

@@ -260,6 +260,7 @@ impl Auditor {
         }
         self.check_plans_over::<Trade>()?;
         self.check_plans_over::<Loan>()?;
+        self.check_device_plans_over()?;
         self.count("over");
         Ok(())
     }

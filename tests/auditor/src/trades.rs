@@ -18,6 +18,7 @@ use crate::trading::{Allowances, OpenAllowance, Trade};
 use std::collections::BTreeMap;
 
 pub(crate) use content::{Content, PERSON_PERMIT_S, check_permit};
+pub(crate) use ends::arrived;
 pub(crate) use judge::Snapshot;
 pub(crate) use volume::Allowance;
 

@@ -7,6 +7,8 @@ mod common;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod device_trades;
+#[cfg(test)]
 mod keyless;
 #[cfg(test)]
 mod loans_allowed;

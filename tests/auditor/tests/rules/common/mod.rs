@@ -4,6 +4,7 @@
 use bursar_auditor::observations::*;
 use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact, Violation};
 
+pub mod device;
 pub mod encode;
 pub mod lending;
 pub mod trading;
