@@ -57,6 +57,8 @@ struct Market {
     reused_rehearsals: rehearsal::ReusedRehearsals,
     /// The time at which the nodes became unreachable, in Unix seconds of the chain; `None` if they are reachable.
     down_since: Option<u64>,
+    /// The address whose key is on the device; `None` in a world without one.
+    on_device: Option<Address>,
 }
 
 fn word(hex_text: &str) -> B256 {
@@ -132,6 +134,7 @@ impl WorldChain {
             taken_nonces: Vec::new(),
             reused_rehearsals: rehearsal::ReusedRehearsals::default(),
             down_since: None,
+            on_device: None,
         });
     }
 
@@ -169,6 +172,11 @@ impl WorldChain {
             market.ledger.state.quoted_permille =
                 if let NodeMode::Quotes(permille) = mode { permille } else { 1_000 };
         });
+    }
+
+    /// From now on, shows the auditor which digests the transactions of this address carry.
+    pub(crate) fn watch_device(&self, address: Address) {
+        self.with_market(|market| market.on_device = Some(address));
     }
 
     /// Runs `work` on the ledger of a chain with a market.
@@ -353,6 +361,9 @@ impl Market {
     fn send(&mut self, raw: &Bytes, tape: &Tape) -> Result<B256, ChainFault> {
         let tx = evm::decode(raw).ok_or_else(|| rejected_fault("invalid transaction"))?;
         let hash = tx.hash;
+        if self.on_device == Some(tx.from) {
+            tape.write_audited(chain_notes::carried_observation(&tx));
+        }
         tape.write(Observation::Broadcast(chain_notes::transaction(&tx)));
         if self.mode == NodeMode::Forgets {
             return Ok(hash);

@@ -8,7 +8,7 @@ use bursar_auditor::observations::{Permit, SignedContent, Transaction};
 use bursar_core::networks::NETWORKS;
 use bursar_domain::loans::LoanSize;
 use bursar_domain::{Entry, Event, Request, State};
-use bursar_submit::{Event as OutboxEvent, SubmissionId};
+use bursar_submit::{Event as OutboxEvent, OutboxKey, SubmissionId};
 
 use crate::evm::notes::{atoms, text};
 use crate::loan_book::LoanOrder;
@@ -45,35 +45,15 @@ impl Contents {
                 let outbox = state.outboxes.get(key);
                 let Some(one) = outbox.open.get(id) else { return };
                 let last = one.attempts.len().saturating_sub(1);
-                let Some(unsigned) = outbox.unsigned(*id, last) else { return };
-                let transaction = Transaction {
-                    chain: key.chain.0,
-                    from: text(key.signer),
-                    nonce: unsigned.nonce,
-                    to: text(unsigned.call.to),
-                    value: atoms(unsigned.call.value),
-                    data: format!("{:#x}", unsigned.call.data),
-                    hash: String::new(),
-                };
-                let content = SignedContent::Transaction(Box::new(transaction));
+                let Some((digest, content)) = transaction(state, key, *id) else { return };
                 let owner = owner(state, *id);
                 let loan = owner.and_then(|request| loan_order(state, entry, request, last));
                 let request = owner.map(|request| request.id.to_string());
-                self.insert((key.signer, unsigned.digest()), Signed { content, request, loan });
+                self.insert((key.signer, digest), Signed { content, request, loan });
             }
-            Event::PermitOrdered { id, permit } => {
-                let request = state.executing.get(id);
-                let digest = request.and_then(|request| request.permit_digest());
-                let Some((request, digest)) = request.zip(digest) else { return };
-                let content = SignedContent::Permit(Permit {
-                    chain: request.ask.chain().0,
-                    token: text(permit.token),
-                    amount: atoms(permit.amount),
-                    expiration_s: permit.expiration,
-                    nonce: permit.nonce,
-                    spender: text(permit.spender),
-                    deadline_s: permit.signature_deadline,
-                });
+            Event::PermitOrdered { id, .. } => {
+                let Some(request) = state.executing.get(id) else { return };
+                let Some((digest, content)) = permit(request) else { return };
                 let request_id = Some(id.to_string());
                 let signed = Signed { content, request: request_id, loan: None };
                 self.insert((request.from, digest), signed);
@@ -87,8 +67,46 @@ impl Contents {
     }
 }
 
+/// Returns the digest and the content of the newest attempt of a submission.
+pub(crate) fn transaction(
+    state: &State,
+    key: &OutboxKey,
+    id: SubmissionId,
+) -> Option<(B256, SignedContent)> {
+    let outbox = state.outboxes.get(key);
+    let last = outbox.open.get(&id)?.attempts.len().saturating_sub(1);
+    let unsigned = outbox.unsigned(id, last)?;
+    let transaction = Transaction {
+        chain: key.chain.0,
+        from: text(key.signer),
+        nonce: unsigned.nonce,
+        to: text(unsigned.call.to),
+        value: atoms(unsigned.call.value),
+        data: format!("{:#x}", unsigned.call.data),
+        hash: String::new(),
+    };
+    Some((unsigned.digest(), SignedContent::Transaction(Box::new(transaction))))
+}
+
+/// Returns the digest and the content of a plan's newest permit.
+pub(crate) fn permit(request: &Request) -> Option<(B256, SignedContent)> {
+    let permit = request.execution()?.permit.as_ref()?.permit;
+    let network = request.ask.network()?;
+    let digest = permit.digest(network.chain, network.exchange?.permit2).ok()?;
+    let content = SignedContent::Permit(Permit {
+        chain: network.chain.0,
+        token: text(permit.token),
+        amount: atoms(permit.amount),
+        expiration_s: permit.expiration,
+        nonce: permit.nonce,
+        spender: text(permit.spender),
+        deadline_s: permit.signature_deadline,
+    });
+    Some((digest, content))
+}
+
 /// Returns the request whose open step is this submission.
-fn owner(state: &State, id: SubmissionId) -> Option<&Arc<Request>> {
+pub(crate) fn owner(state: &State, id: SubmissionId) -> Option<&Arc<Request>> {
     let owns = |request: &&Arc<Request>| {
         let step = request.execution().and_then(|execution| execution.open_step());
         step.is_some_and(|step| step.submission == id)

@@ -144,7 +144,7 @@ const EXPECTED_CODES: &[&str] = &[
     "X402_DISABLED",
 ];
 
-/// Rules about loans and device payments that the auditor must have applied.
+/// Rules about loans, and about payments and trades of devices, that the auditor must have applied.
 const EXPECTED_RULES: &[&str] = &[
     "broadcast: loan",
     "deployed",
@@ -159,6 +159,29 @@ const EXPECTED_RULES: &[&str] = &[
     "device: standing",
     "device: swapped",
     "device: waits",
+    "device trade: allowed",
+    "device trade: approval",
+    "device trade: asked",
+    "device trade: asked for a revocation",
+    "device trade: asked for an empty transaction",
+    "device trade: displaced",
+    "device trade: executed",
+    "device trade: executing",
+    "device trade: failed",
+    "device trade: final",
+    "device trade: included",
+    "device trade: permit",
+    "device trade: pressed",
+    "device trade: refused",
+    "device trade: rejected",
+    "device trade: revocation",
+    "device trade: revocation refused",
+    "device trade: sent",
+    "device trade: signed",
+    "device trade: swap",
+    "device trade: swapped",
+    "device trade: unmined",
+    "device trade: waits",
     "included: loan",
     "loan: approved",
     "loan: automatic",

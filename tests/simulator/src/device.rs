@@ -3,9 +3,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use bursar_auditor::observations::{DeviceObservation, DeviceTerms, Observation};
+use bursar_auditor::observations::{DeviceObservation, Observation};
 use bursar_device::emulator::SimulatedDevice;
-use bursar_domain::{Entry, Event, Request, State};
 use bursar_ledger_device::app::EthereumApp;
 use bursar_ledger_device::device::{Call, Decision, Device, Progress};
 use bursar_ledger_device::key::Seed;
@@ -24,6 +23,8 @@ pub(crate) struct WorldDevice {
     device: Device,
     tape: Tape,
     plant: Option<PlantedBug>,
+    /// Whether the person wants the device to sign calls of contracts.
+    trades: bool,
     calls: Mutex<Vec<SentCommand>>,
     /// The number of the newest prompt that the auditor was shown.
     shown: Mutex<u64>,
@@ -67,13 +68,15 @@ fn derived_address(command: &[u8], data: &[u8]) -> Option<String> {
 }
 
 impl WorldDevice {
-    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>) -> Arc<Self> {
+    /// Creates a device. If `trades` is true, its settings let it sign calls of contracts too.
+    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>, trades: bool) -> Arc<Self> {
         let device = Device::new(EthereumApp::new(seed(false)));
-        device.change(|app| app.raw_messages = true);
+        device.change(|app| (app.raw_messages, app.blind_signing) = (true, trades));
         Arc::new(Self {
             device,
             tape: tape.clone(),
             plant,
+            trades,
             calls: Mutex::default(),
             shown: Mutex::default(),
             address_answer: Mutex::default(),
@@ -118,6 +121,16 @@ impl WorldDevice {
         self.device.change(|app| app.raw_messages = is_on);
     }
 
+    /// Turns the setting that lets the device sign calls of contracts on or off.
+    pub(crate) fn set_blind_signing(&self, is_on: bool) {
+        self.device.change(|app| app.blind_signing = is_on);
+    }
+
+    /// Returns whether a prompt for a signature is on the screen.
+    pub(crate) fn has_prompt(&self) -> bool {
+        self.device.signs().is_some()
+    }
+
     /// Swaps the device for one with another seed, or back.
     pub(crate) fn swap(&self, is_other: bool) {
         self.device.change(|app| app.seed = seed(is_other));
@@ -148,6 +161,7 @@ impl WorldDevice {
         self.set_locked(false);
         self.set_other_app(false);
         self.set_switch(true);
+        self.set_blind_signing(self.trades);
         self.swap(false);
     }
 
@@ -253,39 +267,4 @@ impl SimulatedDevice for WorldDevice {
         }
         answered
     }
-}
-
-/// Returns the observation about device payments that an entry of the journal gives. `state` is the state after it.
-pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceObservation> {
-    match &entry.event {
-        Event::PaymentPrompted { id, .. } => state
-            .waiting
-            .get(id)
-            .and_then(|request| terms(request))
-            .map(DeviceObservation::Recorded),
-        Event::SignedOnDevice { id, signature } => Some(DeviceObservation::Signed {
-            request: id.to_string(),
-            signature: hex_of(&signature.to_bytes()),
-        }),
-        Event::AllowanceRenewed { agent, start } => {
-            Some(DeviceObservation::Renewed { agent: agent.to_string(), start_ms: start.utc.0 })
-        }
-        _other => None,
-    }
-}
-
-fn terms(request: &Request) -> Option<DeviceTerms> {
-    let (terms, digest) = (request.terms()?, request.digest()?);
-    let url = request.ask.payment()?.resource_url.as_deref()?;
-    Some(DeviceTerms {
-        request: request.id.to_string(),
-        call: url.rsplit('/').next()?.parse().ok()?,
-        agent: request.agent.to_string(),
-        payer: format!("{:#x}", terms.from),
-        digest: hex_of(digest.as_slice()),
-        nonce: hex_of(terms.nonce.as_slice()),
-        amount: terms.value.try_into().ok()?,
-        micros: request.ask.usd().0,
-        valid_before_s: terms.valid_before,
-    })
 }

@@ -1,8 +1,8 @@
 //! Payments from a hardware device: the steps of agents, operators and the person at the device.
 
+use alloy_primitives::Address;
 use bursar_auditor::observations::{
-    Answer, DeviceAsk, DeviceLimits, DeviceObservation, DeviceTradeLimits, Observation, Order,
-    TradingPolicy,
+    Answer, DeviceAsk, DeviceLimits, DeviceObservation, Observation, Order, TradingPolicy,
 };
 use bursar_chain::ports::Clock;
 use bursar_control::grammar::Order as Parsed;
@@ -16,8 +16,10 @@ use bursar_tests::operator::PASSWORD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::device_trades::{self, DeviceTradeStep, DeviceTrades};
 use crate::orders::parse_cached;
 use crate::plan::{Pick, Plan, Step, Swarm};
+use crate::trading_policy;
 use crate::wire::{self, Limits, PLAIN};
 use crate::world::{World, WorldFailure};
 
@@ -113,6 +115,8 @@ pub enum DeviceStep {
     Pass {
         ms: u64,
     },
+    /// A step of a trade.
+    Trade(DeviceTradeStep),
 }
 
 /// Inserts device steps between the steps of a plan.
@@ -196,6 +200,9 @@ pub(crate) struct DevicePayments {
     calls: Vec<DeviceCall>,
     ids: Vec<String>,
     asked: u64,
+    /// The address whose key is on the device.
+    pub(crate) address: Option<Address>,
+    pub(crate) trades: DeviceTrades,
 }
 
 /// Reads an answer. Recovers the signer of a payment header from the header's terms.
@@ -214,8 +221,18 @@ impl DevicePayments {
         self.agents.iter().map(|agent| agent.id.clone()).collect()
     }
 
+    /// Returns the agents that pay and trade from the device.
+    pub(crate) fn agents(&self) -> &[Agent] {
+        &self.agents
+    }
+
     /// Keeps the ids that answers returned.
-    pub(crate) fn keep_ids(&mut self, answer: &Answer) {
+    pub(crate) fn keep_ids(&mut self, seen: &DeviceObservation) {
+        let answer = match seen {
+            DeviceObservation::Answered { answer, .. } => answer,
+            DeviceObservation::Trade(seen) => return self.trades.keep_ids(seen),
+            _other => return,
+        };
         let (Answer::Header { id, .. }
         | Answer::AlreadySigned { id }
         | Answer::Pending { id }
@@ -243,11 +260,18 @@ impl World {
         let known = state.wallet.iter().flat_map(|wallet| wallet.addresses.values());
         let mut known = known.filter(|known| known.label.as_str() == LABEL);
         let address = known.next().expect("it is enrolled").address;
+        self.device_payments.address = Some(address);
+        self.chains.iter().for_each(|chain| chain.watch_device(address));
         let address = format!("{address:#x}");
         self.show_device(DeviceObservation::Enrolled { address });
-        let policy = LIMITS.auditor_policy(TradingPolicy::default());
+        let (trading, options) = match self.swarm.trades {
+            true => (trading_policy::device_policy(), trading_policy::device_options()),
+            false => (TradingPolicy::default(), String::new()),
+        };
+        let policy = LIMITS.auditor_policy(trading);
         let order = Order::CreatePolicy { name: POLICY.to_owned(), policy };
-        self.order(order, format!("policy create {POLICY} {}", LIMITS.options()), true)?;
+        let line = format!("policy create {POLICY} {} {options}", LIMITS.options());
+        self.order(order, line, true)?;
         for (name, bearer) in NAMES.into_iter().zip([true, false]) {
             let order = Order::RegisterAgent { name: name.to_owned(), bearer };
             let auth = if bearer { "bearer" } else { "hmac" };
@@ -259,7 +283,7 @@ impl World {
                 daily: LIMITS.daily,
                 per_request: LIMITS.per_request,
                 auto_below: LIMITS.auto_below,
-                trades: DeviceTradeLimits::default(),
+                trades: device_trades::limits(self.swarm.trades),
             };
             let (agent_id, is_signed) = (id.clone(), !bearer);
             self.show_device(DeviceObservation::Commissioned {
@@ -347,11 +371,12 @@ impl World {
                 self.faults.arm(DEVICE_FAULT_POINTS[point], after)
             }
             DeviceStep::Pass { ms } => return self.pass(ms),
+            DeviceStep::Trade(step) => return self.device_trade_step(step),
         }
         self.settle()
     }
 
-    fn show_device(&self, seen: DeviceObservation) {
+    pub(crate) fn show_device(&self, seen: DeviceObservation) {
         self.tape.write_audited(Observation::Device(seen));
     }
 
@@ -443,7 +468,7 @@ impl World {
     }
 
     /// Gives an order about a device payment. Only the device module of the auditor judges it.
-    fn run_device_order(&mut self, line: String) -> Result<(), WorldFailure> {
+    pub(crate) fn run_device_order(&mut self, line: String) -> Result<(), WorldFailure> {
         let parsed = parse_cached(line);
         let denied = match &parsed {
             Parsed::Deny(deny) => Some(deny.id.clone()),

@@ -73,6 +73,7 @@ impl Plan {
         Self { seed, swarm, bounds, watchful: false, steps }
             .with_loans(agents)
             .with_device()
+            .with_device_trades()
             .with_unattended_days()
             .with_gas_burners()
             .with_patience(agents)

@@ -15,7 +15,7 @@ use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
 
 use crate::contents::Contents;
-use crate::device;
+use crate::device_entries;
 use crate::device_faults;
 use crate::loan_faults;
 use crate::tape::Tape;
@@ -328,7 +328,7 @@ impl MutatedRules for WorldFaults {
         }
         self.contents.record_entry(state, entry);
         if let Some(noted) = &mut self.inner.lock().unwrap().of_devices {
-            noted.extend(device::of_entry(state, entry));
+            noted.extend(device_entries::of_entry(state, entry));
         }
         let count = {
             let mut inner = self.inner.lock().unwrap();

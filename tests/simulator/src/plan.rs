@@ -529,7 +529,7 @@ pub enum Step {
         which: usize,
         variant: usize,
     },
-    /// A step of a payment from a hardware device.
+    /// A step of a payment or trade from a hardware device.
     Device(DeviceStep),
     /// A client that repeats a payment until it gets an answer, while nodes are slow.
     PatientAsk {

@@ -49,7 +49,8 @@ impl World {
         for id in std::mem::take(&mut self.unreturned_loans) {
             self.poll_loan(&id)?;
         }
-        self.poll_device_payments(false)
+        self.poll_device_payments(false)?;
+        self.poll_device_trades(false)
     }
 
     /// Opens the journal's store. The process or the machine may die while the store is being repaired.

@@ -212,28 +212,12 @@ impl World {
         let agent = planned.agent.of(self.agents.len())?;
         let chain = self.chains.get(planned.chain)?.id();
         let contracts = Contracts::of(ChainId(chain));
-        let named = name_trade(&contracts, planned);
-        let amount = self.trade_atoms(agent, planned, &contracts, named.token_in)?;
-        if amount.is_zero() {
-            return None;
-        }
-        let decimals = self.decimals(planned.chain, named.token_in);
-        let mut trade = named.fields;
-        trade["chain_id"] = json!(chain);
-        trade["token_in"] = json!(name_of(named.token_in));
-        trade["token_out"] = json!(name_of(named.token_out));
-        trade["amount_in"] = json!(decimal(amount, decimals));
-        let time = self.chains[planned.chain].with_ledger(|ledger| ledger.time)?;
-        let deadline = planned.deadline_s.map(|off| time.saturating_add_signed(off));
-        if let Some(deadline) = deadline {
-            trade["deadline"] = json!(deadline);
-        }
-        if let Some(bps) = planned.slippage_bps {
-            trade["max_slippage_bps"] = json!(bps);
-        }
+        let token_in = name_trade(&contracts, planned).token_in;
+        let amount = self.trade_atoms(agent, planned, &contracts, token_in)?;
+        let (fields, trade) = self.trade_fields(planned, amount)?;
         let client = &self.agents[agent];
         let at = self.clock.now().utc.seconds();
-        let mut body = client.trade(at, &trade);
+        let mut body = client.trade(at, &fields);
         let key = planned.key.map(|key| format!("key-{key}"));
         if let Some(key) = &key {
             body["idempotency_key"] = json!(key);
@@ -242,19 +226,56 @@ impl World {
         let ask = TradeAsk {
             agent: client.id.clone(),
             proof: proof(client, at, signature, true),
-            content: trade.to_string(),
+            content: fields.to_string(),
             idempotency_key: key,
-            trade: Trade {
-                chain,
-                token_in: token_text(named.token_in),
-                token_out: token_text(named.token_out),
-                amount_in: atoms(amount),
-                pool: named.route,
-                max_slippage_bps: planned.slippage_bps.map(u32::from),
-                deadline_s: deadline,
-            },
+            trade,
         };
         Some(SentTrade { agent, ask, body })
+    }
+
+    /// Returns the `trade` object of a trade with this input, as JSON and in the auditor's type; `None` if the input is
+    /// zero.
+    pub(crate) fn trade_fields(
+        &self,
+        planned: &PlannedTrade,
+        amount: U256,
+    ) -> Option<(Value, Trade)> {
+        if amount.is_zero() {
+            return None;
+        }
+        let chain = self.chains.get(planned.chain)?.id();
+        let named = name_trade(&Contracts::of(ChainId(chain)), planned);
+        let decimals = self.decimals(planned.chain, named.token_in);
+        let mut fields = named.fields;
+        fields["chain_id"] = json!(chain);
+        fields["token_in"] = json!(name_of(named.token_in));
+        fields["token_out"] = json!(name_of(named.token_out));
+        fields["amount_in"] = json!(decimal(amount, decimals));
+        let time = self.chains[planned.chain].with_ledger(|ledger| ledger.time)?;
+        let deadline = planned.deadline_s.map(|off| time.saturating_add_signed(off));
+        if let Some(deadline) = deadline {
+            fields["deadline"] = json!(deadline);
+        }
+        if let Some(bps) = planned.slippage_bps {
+            fields["max_slippage_bps"] = json!(bps);
+        }
+        let trade = Trade {
+            chain,
+            token_in: token_text(named.token_in),
+            token_out: token_text(named.token_out),
+            amount_in: atoms(amount),
+            pool: named.route,
+            max_slippage_bps: planned.slippage_bps.map(u32::from),
+            deadline_s: deadline,
+        };
+        Some((fields, trade))
+    }
+
+    /// Returns the input of a trade that is worth this many micro-dollars.
+    pub(crate) fn input_worth(&self, planned: &PlannedTrade, micros: u64) -> Option<U256> {
+        let contracts = Contracts::of(ChainId(self.chains.get(planned.chain)?.id()));
+        let token = name_trade(&contracts, planned).token_in;
+        Some(self.atoms_of(planned.chain, &contracts, token, micros))
     }
 
     fn decimals(&self, chain: usize, token: Address) -> u8 {

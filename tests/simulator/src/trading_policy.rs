@@ -84,9 +84,20 @@ impl TradingLimits {
     }
 }
 
+/// The limits of the agents that trade from the device.
+const DEVICE: TradingLimits = TradingLimits { daily: 160 * DOLLAR, ..PLAIN };
+
 /// Returns the command-line options of a variant.
 pub(crate) fn options(variant: usize) -> String {
-    let one = &VARIANTS[variant % VARIANTS.len()];
+    options_of(&VARIANTS[variant % VARIANTS.len()])
+}
+
+/// Returns the command-line options of the agents that trade from the device.
+pub(crate) fn device_options() -> String {
+    options_of(&DEVICE)
+}
+
+fn options_of(one: &TradingLimits) -> String {
     format!(
         "{} --trade-daily {} --trade-max {} --trade-auto {} --max-slip {} --max-impact {} --trade-tokens \"{}\" --trade-hooks \"{}\"",
         if one.enabled { "--trading" } else { "--no-trading" },
@@ -102,7 +113,15 @@ pub(crate) fn options(variant: usize) -> String {
 
 /// Returns a variant in the auditor's type.
 pub(crate) fn auditor_policy(variant: usize) -> TradingPolicy {
-    let one = &VARIANTS[variant % VARIANTS.len()];
+    policy_of(&VARIANTS[variant % VARIANTS.len()])
+}
+
+/// Returns the policy of the agents that trade from the device, in the auditor's type.
+pub(crate) fn device_policy() -> TradingPolicy {
+    policy_of(&DEVICE)
+}
+
+fn policy_of(one: &TradingLimits) -> TradingPolicy {
     TradingPolicy {
         enabled: one.enabled,
         daily: one.daily,

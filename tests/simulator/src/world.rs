@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bursar_auditor::Auditor;
 use bursar_auditor::observations::{
-    Answer, Ask, DeviceObservation, End, Observation, Payment, Signed, SignedContent, Ticket,
-    TradeAnswer, TradeState,
+    Answer, Ask, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer, TradeState,
 };
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;
@@ -260,7 +259,7 @@ impl World {
             loans: LoanBook::default(),
             sent_loans: Vec::new(),
             loan_ids: Vec::new(),
-            device: plan.swarm.devices.then(|| WorldDevice::new(&tape, plant)),
+            device: plan.swarm.devices.then(|| WorldDevice::new(&tape, plant, plan.swarm.trades)),
             device_payments: DevicePayments::default(),
             lending_variants: lending_policy::draw(plan.seed),
             steps_until_restart: None,
@@ -325,8 +324,8 @@ impl World {
                     seen
                 }
                 TapeEntry::Audited(seen) => {
-                    if let Observation::Device(DeviceObservation::Answered { answer, .. }) = &seen {
-                        self.device_payments.keep_ids(answer);
+                    if let Observation::Device(seen) = &seen {
+                        self.device_payments.keep_ids(seen);
                     }
                     self.keep_for_tail(TapeEntry::Audited(seen.clone()));
                     seen
@@ -528,6 +527,9 @@ impl World {
         self.pass(30_000)?;
         self.tape.write(Observation::Calm);
         for _turn in 0..6 {
+            if self.swarm.trades {
+                self.attend_device(8)?;
+            }
             self.pass(180_000)?;
         }
         self.exit_all()?;
@@ -545,6 +547,7 @@ impl World {
             self.read_standing(agent)?;
         }
         self.poll_device_payments(true)?;
+        self.poll_device_trades(true)?;
         self.tape.write(Observation::Over);
         self.feed_auditor()
     }

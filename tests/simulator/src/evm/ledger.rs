@@ -424,6 +424,7 @@ mod tests {
         Transaction {
             hash: B256::repeat_byte(u8::try_from(max_fee % 251).unwrap()),
             digest: B256::ZERO,
+            signature: String::new(),
             chain: 8453,
             from: OWNER,
             nonce,

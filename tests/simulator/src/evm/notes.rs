@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy_primitives::{Address, Bytes, U256, U512};
 use alloy_sol_types::{SolCall, SolEvent};
 use bursar_auditor::observations::{
-    Allowances, Atoms, Hop as SeenHop, Included as SeenIncluded, Observation, OpenAllowance, Pool,
-    PriceRead, Quoted, Read, Transaction as SeenTransaction, TransferLog,
+    Allowances, Atoms, DeviceObservation, DeviceTradeObservation, Hop as SeenHop,
+    Included as SeenIncluded, Observation, OpenAllowance, Pool, PriceRead, Quoted, Read,
+    Transaction as SeenTransaction, TransferLog,
 };
 use bursar_chain::ports::{Log, TxStatus};
 use bursar_core::networks::MULTICALL3;
@@ -58,6 +59,17 @@ pub(crate) fn transaction(tx: &Transaction) -> SeenTransaction {
         data: format!("{:#x}", tx.data),
         hash: format!("{:#x}", tx.hash),
     }
+}
+
+/// Returns the digest and the signature that a transaction of the device's address carries.
+pub(crate) fn carried_observation(tx: &Transaction) -> Observation {
+    let (hash, digest) = (format!("{:#x}", tx.hash), format!("{:#x}", tx.digest));
+    let signature = tx.signature.clone();
+    Observation::Device(DeviceObservation::Trade(DeviceTradeObservation::Carried {
+        hash,
+        digest,
+        signature,
+    }))
 }
 
 /// Returns the observation of a transaction in a block.

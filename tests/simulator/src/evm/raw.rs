@@ -17,6 +17,8 @@ pub(crate) struct Transaction {
     pub(crate) hash: B256,
     /// The digest that was signed.
     pub(crate) digest: B256,
+    /// The signature, as hexadecimal digits of `r`, `s` and `v`.
+    pub(crate) signature: String,
     pub(crate) chain: u64,
     pub(crate) from: Address,
     pub(crate) nonce: u64,
@@ -43,6 +45,7 @@ pub(crate) fn decode(raw: &[u8]) -> Option<Transaction> {
     Some(Transaction {
         hash: keccak256(raw),
         digest,
+        signature: format!("0x{}", hex::encode(signature.to_bytes())),
         chain: tx.chain_id,
         from,
         nonce: tx.nonce,
