@@ -181,6 +181,20 @@ impl WorldDevice {
         Some(self.address_answer.lock().unwrap().get_or_insert(answer).clone())
     }
 
+    /// Planted bug: changes the call data of a transaction.
+    fn changed_command(&self, command: &[u8]) -> Vec<u8> {
+        let mut command = command.to_vec();
+        let is_transaction = command.starts_with(&[0xE0, 0x04]);
+        if self.plant == Some(PlantedBug::StepChanged)
+            && is_transaction
+            // An empty access list follows the call data.
+            && let [.., last, 0xC0] = command.as_mut_slice()
+        {
+            *last ^= 1;
+        }
+        command
+    }
+
     /// Returns whether a command other than a prompt waits for its answer.
     pub(crate) fn is_silent(&self) -> bool {
         self.calls.lock().unwrap().iter().any(|sent| sent.digest.is_none())
@@ -260,8 +274,8 @@ impl SimulatedDevice for WorldDevice {
                 return answered;
             }
             self.count_down();
-            let call = self.device.call(command);
-            let command = command.to_vec();
+            let command = self.changed_command(command);
+            let call = self.device.call(&command);
             self.calls.lock().unwrap().push(SentCommand { command, call, answer, digest: None });
             self.advance_calls();
         }

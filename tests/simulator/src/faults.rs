@@ -125,6 +125,10 @@ plants! {
     SuppliedAgain "a restart forgets the open supply of a plan";
     LostMethodKept "after the nodes lost eth_simulateV1, everything that needs a rehearsal is refused";
     KeylessRepeated "a repeat without a key is a new trade or loan";
+    StepChanged "a device is asked for another transaction than the recorded one";
+    DeniedStillAsked "a denied trade still asks its device for signatures";
+    SwapAskedAgain "after a prompt without a signature a device is asked for another swap of the same trade";
+    AllowanceLeft "an ended trade of a device does not revoke its allowance";
 }
 
 #[derive(Debug)]
@@ -292,7 +296,7 @@ impl MutatedRules for WorldFaults {
             Ok(decision) => decision,
         };
         trade_faults::change_output(plant, &command, &mut decision);
-        device_faults::change_output(plant, &state, &mut decision);
+        device_faults::change_output(plant, &state, &command, &mut decision);
         Ok(change_output(plant, &state, &command, decision))
     }
 

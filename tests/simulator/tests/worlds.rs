@@ -81,6 +81,10 @@ const FINDING_SEEDS: &[(PlantedBug, u64)] = &[
     (PlantedBug::SuppliedAgain, 52),
     (PlantedBug::LostMethodKept, 301),
     (PlantedBug::KeylessRepeated, 11),
+    (PlantedBug::StepChanged, 2),
+    (PlantedBug::DeniedStillAsked, 36),
+    (PlantedBug::SwapAskedAgain, 36),
+    (PlantedBug::AllowanceLeft, 128),
 ];
 
 #[test]
