@@ -66,6 +66,8 @@ struct Plan {
     call: Option<u64>,
     /// The instant at which the policy or an operator allowed it.
     allowed: Option<Instant>,
+    /// Whether its five minutes have surely passed, and the wallet has had time to notice.
+    is_late: bool,
     /// Whether an operator ordered its approval, and whether one has denied it.
     approved: bool,
     denied: bool,
@@ -128,6 +130,16 @@ impl DevicePlans {
     pub(crate) fn note_renewal(&mut self, agent: &str, seq: u64) {
         if let Some(trader) = self.traders.get_mut(agent) {
             trader.renewed_at = seq;
+        }
+    }
+
+    /// Notes the plans whose time was over at this instant, before the clocks change.
+    ///
+    /// If the wall clock was set back, the wallet notices the end of a plan only at its next check of the clocks.
+    pub(crate) fn note_late_plans(&mut self, now: &Instant) {
+        for plan in self.requests.values_mut() {
+            let passed = plan.allowed.and_then(|at| at.elapsed(now).1);
+            plan.is_late |= passed.is_some_and(|ms| ms >= PLAN_MS);
         }
     }
 
@@ -232,5 +244,7 @@ impl Auditor {
     }
 }
 
+/// How long a plan may ask for signatures that execute its request, in milliseconds (5 minutes).
+const PLAN_MS: i64 = 300_000;
 /// For how long a repeated call of a bearer agent with a key is surely the same request, in milliseconds (20 hours).
 const REPEATED_MS: i64 = 72_000_000;

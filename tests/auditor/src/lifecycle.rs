@@ -13,6 +13,7 @@ const SIGNING_MS_MAX: i64 = 60_000;
 impl Auditor {
     pub(crate) fn on_clocks(&mut self, to: &Clocks) {
         self.mark_concurrent();
+        self.device_plans.note_late_plans(&self.time.instant());
         self.time.set(to, self.seq);
         self.devices.on_clocks(to.wall_ms, self.seq);
         if let Some(time_s) = to.block_ms.and_then(|ms| u64::try_from(ms.div_euclid(1000)).ok()) {

@@ -6,9 +6,6 @@ use crate::market::is_wrap;
 use crate::trading::{NATIVE, Trade};
 use crate::{Auditor, ExchangeFact, Violation, violation};
 
-/// How long a plan may still ask for signatures that execute its request, in milliseconds (5 minutes).
-const PLAN_MS: i64 = 300_000;
-
 impl DevicePlans {
     /// Returns whether a transaction with the nonce of this step was signed before.
     fn follows_signed(&self, step: &Step) -> bool {
@@ -87,11 +84,9 @@ impl Auditor {
         let has_end =
             plan.ended || plan.denied || plan.answer.as_ref().is_some_and(|(rank, _)| *rank > 1);
         let now = self.time.instant();
-        let passed = plan.allowed.and_then(|at| at.elapsed(&now).1);
-        let is_late = passed.is_some_and(|ms| ms >= PLAN_MS);
         let unwanted = match step.purpose {
             Purpose::Approve | Purpose::Reset | Purpose::Permit | Purpose::Swap => {
-                has_end || is_late
+                has_end || plan.is_late
             }
             Purpose::Revoke => !plan.ended,
             Purpose::Empty => !plans.follows_signed(step),

@@ -121,7 +121,10 @@ fn no_prompt_follows_the_end_of_a_request() {
         Person::denies,
         Person::ends,
         |person| person.answers(rejected_on_device()),
-        |person| person.driver().advance_ms(300_000),
+        |person| {
+            person.driver().advance_ms(300_000);
+            person.driver().advance_ms(1_000);
+        },
         Person::closes,
     ];
     for end in ends {
@@ -130,6 +133,15 @@ fn no_prompt_follows_the_end_of_a_request() {
         end(&mut person);
         person.ask_rejected("late prompt", &swap);
     }
+}
+
+/// After a wall clock was set back, the wallet notices the end of the five minutes at its next check.
+#[test]
+fn a_prompt_may_coincide_with_the_end_of_the_five_minutes() {
+    let mut person = approved();
+    let swap = person.swap(&buy(40));
+    person.driver().advance_ms(300_000);
+    person.asks(&swap);
 }
 
 #[test]
