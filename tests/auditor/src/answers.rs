@@ -32,12 +32,8 @@ impl Auditor {
         if open.input.is_of_loans() {
             return self.on_plan_answered::<Loan>(ticket, &open, answer);
         }
-        let hits: Vec<Expect> = open
-            .correct_answers
-            .iter()
-            .filter(|e| self.matches(e, answer, &open))
-            .cloned()
-            .collect();
+        let fits = open.correct_answers.iter().filter(|e| self.matches(e, answer, &open));
+        let hits: Vec<Expect> = fits.cloned().collect();
         if hits.is_empty() {
             let what = format!(
                 "{:?}, received at event {}, was answered {answer:?} at {:?}; expected: {}",
@@ -54,18 +50,16 @@ impl Auditor {
         self.count_hits(&hits, answer);
         match answer {
             Answer::Refused { http, code, id, .. } => {
-                if let Input::Sign(ask) = &open.input {
-                    let again = |h: &Expect| match h {
-                        Expect::Refuse { .. } => true,
-                        Expect::Reply { reply, .. } => matches!(reply, Reply::SameRefusal { .. }),
-                        _ => false,
-                    };
-                    if let Some(id) = id
-                        && hits.iter().any(again)
-                        && !self.book.by_id.contains_key(id)
-                    {
-                        self.record_refusal(&open, &ask.agent, *http, code, id);
-                    }
+                let is_refusal = |h: &Expect| match h {
+                    Expect::Refuse { .. } => true,
+                    Expect::Reply { reply, .. } => matches!(reply, Reply::SameRefusal { .. }),
+                    _ => false,
+                };
+                if let (Input::Sign(ask), Some(id)) = (&open.input, id)
+                    && hits.iter().any(is_refusal)
+                    && !self.book.by_id.contains_key(id)
+                {
+                    self.record_refusal(&open, &ask.agent, *http, code, id);
                 }
             }
             Answer::Standing(_) | Answer::Trade(_) | Answer::Loan(_) => {}

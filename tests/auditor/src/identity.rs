@@ -102,11 +102,8 @@ pub(crate) fn sign(
         && let Some(bound) = v.book.keys.get(&(agent.clone(), key.clone()))
         && bound.iter().any(|c| c != content)
     {
-        out.push(Expect::Refuse {
-            http: 409,
-            code: "IDEMPOTENCY_CONFLICT",
-            recorded_id: RecordedId::Any,
-        });
+        let recorded_id = RecordedId::Any;
+        out.push(Expect::Refuse { http: 409, code: "IDEMPOTENCY_CONFLICT", recorded_id });
         let other = |r: &RequestRecord| match &r.identity {
             Identity::Bearer { agent: a, content: c, key: k } => {
                 a == agent && c != content && k.as_ref() == Some(key)

@@ -161,41 +161,47 @@ impl Auditor {
         if open.is_isolated {
             self.keep_explaining(ticket, open, |_, e| fits(e));
         }
-        let seq = self.seq;
-        let closed = hits.iter().find_map(|h| match h {
-            Expect::ApprovalFailed { http, code } => Some((*http, *code)),
-            _ => None,
-        });
-        let mut tag = None;
-        if let Some(rec) = self.book.find_mut(id) {
-            match end {
-                End::Decided { status } if status == "denied" => {
-                    rec.set_state(RequestState::Denied);
-                    tag = Some("denial");
-                }
-                End::Decided { .. } => {
-                    rec.set_state(RequestState::Authorized { lo: open.seq, hi: seq });
-                    tag = Some("approval");
-                }
-                End::Refused { code } if code == "REQUEST_EXPIRED" && open.is_isolated => {
-                    rec.set_state(RequestState::Expired);
-                    if rec.ended.is_empty() {
-                        rec.ended.push(self.time.instant());
-                    }
-                    tag = Some("too late for a decision");
-                }
-                _ => {
-                    if let Some((http, code)) = closed {
-                        rec.set_state(RequestState::Refused { http, code: code.to_owned() });
-                        tag = Some("approval refused for good");
-                    }
-                }
-            }
-        }
-        if let Some(tag) = tag {
+        if let Some(tag) = self.apply_decision(open, id, end, &hits) {
             self.count(tag);
         }
         Ok(())
+    }
+
+    /// Changes the state of the request as this end shows it. Returns the rule that was applied.
+    fn apply_decision(
+        &mut self,
+        open: &OpenCall,
+        id: &Id,
+        end: &End,
+        hits: &[Expect],
+    ) -> Option<&'static str> {
+        let (seq, now) = (self.seq, self.time.instant());
+        let rec = self.book.find_mut(id)?;
+        match end {
+            End::Decided { status } if status == "denied" => {
+                rec.set_state(RequestState::Denied);
+                Some("denial")
+            }
+            End::Decided { .. } => {
+                rec.set_state(RequestState::Authorized { lo: open.seq, hi: seq });
+                Some("approval")
+            }
+            End::Refused { code } if code == "REQUEST_EXPIRED" && open.is_isolated => {
+                rec.set_state(RequestState::Expired);
+                if rec.ended.is_empty() {
+                    rec.ended.push(now);
+                }
+                Some("too late for a decision")
+            }
+            _ => {
+                let (http, code) = hits.iter().find_map(|h| match h {
+                    Expect::ApprovalFailed { http, code } => Some((*http, *code)),
+                    _ => None,
+                })?;
+                rec.set_state(RequestState::Refused { http, code: code.to_owned() });
+                Some("approval refused for good")
+            }
+        }
     }
 
     fn check_list(&mut self, open: &OpenCall, end: &End) -> Result<(), Violation> {

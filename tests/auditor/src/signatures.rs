@@ -30,11 +30,9 @@ impl Auditor {
         if let Some(other) =
             self.digests.get(&s.digest).filter(|o| **o != s.request && !transaction)
         {
-            let other = other.clone();
-            return Err(violation(
-                "I-b",
-                format!("digest {} was signed for {other:?} and now for {:?}", s.digest, s.request),
-            ));
+            let (digest, now) = (&s.digest, &s.request);
+            let what = format!("digest {digest} was signed for {other:?} and now for {now:?}");
+            return Err(violation("I-b", what));
         }
         if self.on_loan_signed(s)? || self.on_trade_signed(s)? {
             self.digests.insert(s.digest.clone(), s.request.clone());
@@ -42,10 +40,8 @@ impl Auditor {
         }
         let Some(id) = &s.request else {
             if let Some(rule) = self.forbidding_rule(None) {
-                return Err(violation(
-                    rule,
-                    format!("{signer} signed a transaction while the wallet is locked"),
-                ));
+                let what = format!("{signer} signed a transaction while the wallet is locked");
+                return Err(violation(rule, what));
             }
             if !self.transfers.has_open_send(&signer) && !self.plans_may_use(&signer) {
                 return Err(violation(
@@ -92,10 +88,8 @@ impl Auditor {
             }
         }
         if before.as_ref().is_some_and(|d| *d != s.digest) {
-            return Err(violation(
-                "I-b",
-                format!("request {id} was signed as {before:?} and now as {}", s.digest),
-            ));
+            let what = format!("request {id} was signed as {before:?} and now as {}", s.digest);
+            return Err(violation("I-b", what));
         }
         self.learn_from_signature(key, id);
         let seq = self.seq;
@@ -106,22 +100,18 @@ impl Auditor {
                 let late =
                     states.iter().all(|s| matches!(s, RequestState::Held | RequestState::Expired));
                 let rule = if late { "I-e" } else { "I-b" };
-                return Err(violation(
-                    rule,
-                    format!(
-                        "request {id} was signed while its possible states are {states:?}; it must be authorized"
-                    ),
-                ));
+                let what = format!(
+                    "request {id} was signed while its possible states are {states:?}; it must be authorized"
+                );
+                return Err(violation(rule, what));
             }
             if let Some(at) = disk
                 && rec
                     .possible_states(None)
                     .all(|s| matches!(s, RequestState::Authorized { lo, .. } if *lo > at))
             {
-                return Err(violation(
-                    "disk",
-                    format!("request {id} was signed, but it arrived after the disk had failed"),
-                ));
+                let what = format!("request {id} was signed, but it arrived after the disk failed");
+                return Err(violation("disk", what));
             }
             check_signer(rec, id, &signer)?;
             rec.digest = Some(s.digest.clone());

@@ -324,11 +324,7 @@ impl World {
             }
             DeviceStep::Approve { pick } => {
                 let Some(id) = self.pick_device_id(pick) else { return Ok(()) };
-                self.show_device(DeviceObservation::Decided {
-                    request: id.clone(),
-                    approved: true,
-                });
-                return self.run_device_order(format!("approve {id} --yes"));
+                return self.approve_on_device(id);
             }
             DeviceStep::Deny { pick } => {
                 let Some(id) = self.pick_device_id(pick) else { return Ok(()) };
@@ -465,6 +461,13 @@ impl World {
             self.read_device_standing(agent, true)?;
         }
         Ok(())
+    }
+
+    /// Lets an operator approve a request whose key is on the device.
+    pub(crate) fn approve_on_device(&mut self, request: String) -> Result<(), WorldFailure> {
+        let line = format!("approve {request} --yes");
+        self.show_device(DeviceObservation::Decided { request, approved: true });
+        self.run_device_order(line)
     }
 
     /// Gives an order about a device payment. Only the device module of the auditor judges it.

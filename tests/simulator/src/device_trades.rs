@@ -156,11 +156,7 @@ impl World {
             }
             DeviceTradeStep::Approve { pick } => {
                 let Some(id) = self.pick_device_trade(pick) else { return Ok(()) };
-                self.show_device(DeviceObservation::Decided {
-                    request: id.clone(),
-                    approved: true,
-                });
-                return self.run_device_order(format!("approve {id} --yes"));
+                return self.approve_on_device(id);
             }
             DeviceTradeStep::Deny { pick } => {
                 let Some(id) = self.pick_device_trade(pick) else { return Ok(()) };

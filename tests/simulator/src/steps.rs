@@ -1,6 +1,6 @@
 //! Executes the steps of a plan.
 
-use crate::plan::{FAULT_POINTS, Step};
+use crate::plan::{FAULT_POINTS, Pick, Step};
 use crate::store::DiskHealth;
 use crate::world::{World, WorldFailure};
 
@@ -22,6 +22,11 @@ impl Step {
             _alone => false,
         }
     }
+}
+
+/// Returns the picked id; `None` if there are no ids.
+fn picked_id(pick: Pick, ids: &[String]) -> Option<String> {
+    pick.of(ids.len()).map(|at| ids[at].clone())
 }
 
 impl World {
@@ -51,14 +56,10 @@ impl World {
             Step::Repeat { pick, variant } => self.repeat(pick, variant),
             Step::Copies { planned, count } => self.ask_copies(&planned, count),
             Step::Crowd { planned, count } => self.crowd(&planned, count),
-            Step::Poll { pick } => match pick.of(self.ids.len()) {
-                Some(at) => self.poll(&self.ids[at].clone()),
-                None => Ok(()),
-            },
-            Step::Standing { agent } => match agent.of(self.agents.len()) {
-                Some(at) => self.read_standing(at),
-                None => Ok(()),
-            },
+            Step::Poll { pick } => picked_id(pick, &self.ids).map_or(Ok(()), |id| self.poll(&id)),
+            Step::Standing { agent } => {
+                agent.of(self.agents.len()).map_or(Ok(()), |at| self.read_standing(at))
+            }
             Step::Report { pick, event, hash, agent } => self.report(pick, event, hash, agent),
             Step::LateSettlementReport { planned, pick } => {
                 self.late_settlement_report(&planned, pick)
@@ -96,10 +97,9 @@ impl World {
                 self.run_gas_burners(&planned, count, late)
             }
             Step::FrozenTrade { planned } => self.run_frozen_trade(&planned),
-            Step::PollTrade { pick } => match pick.of(self.trade_ids.len()) {
-                Some(at) => self.poll_trade(&self.trade_ids[at].clone()),
-                None => Ok(()),
-            },
+            Step::PollTrade { pick } => {
+                picked_id(pick, &self.trade_ids).map_or(Ok(()), |id| self.poll_trade(&id))
+            }
             step @ (Step::Mine { .. }
             | Step::MovePool { .. }
             | Step::PriceMove { .. }
