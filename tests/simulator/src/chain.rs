@@ -490,6 +490,11 @@ impl Chain for WorldChain {
         })
     }
 
+    /// Without it, the search for foreign positions does not begin.
+    fn safe_block_number(&self) -> ChainReply<'_, u64> {
+        Box::pin(async { Err(unavailable()) })
+    }
+
     fn block_number(&self) -> ChainReply<'_, u64> {
         self.market(|market| {
             market.show_head(&self.tape);

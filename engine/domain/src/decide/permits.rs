@@ -45,7 +45,8 @@ pub(super) fn order(
     })
 }
 
-/// Records the signature of the newest permit once. A signature of another permit changes nothing.
+/// Records the signature of the newest permit of a running trade, once. Any other signature is discarded: a person at a
+/// device may sign a permit after the trade has ended.
 ///
 /// # Errors
 /// The wallet is locked or its journal untrusted: no seal would cover the entry. The plan then orders another permit.
@@ -57,10 +58,11 @@ pub(super) fn record_signature(
     signature: &Signature65,
 ) -> Result<Decision, Refusal> {
     require_sealed(command)?;
-    let newest = state.executing.get(&id).and_then(|request| request.execution()?.permit.as_ref());
-    let unsigned = newest.is_some_and(|one| one.permit == *permit && one.signature.is_none());
+    let running = state.executing.get(&id).filter(|request| request.permit_digest().is_some());
+    let newest = running.and_then(|request| request.execution()?.permit.as_ref());
     let event = Event::PermitSigned { id, signature: *signature };
-    Ok(Decision::done(if unsigned { vec![event] } else { Vec::new() }))
+    let is_newest = newest.is_some_and(|one| one.permit == *permit);
+    Ok(Decision::done(if is_newest { vec![event] } else { Vec::new() }))
 }
 
 fn check_count(execution: &Execution) -> Result<(), Refusal> {
