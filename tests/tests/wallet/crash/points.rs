@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Returns every point of the engine's sources: the literals in calls of `hit`, and all other literals with the same
-/// first word, because tables pass those to `hit`. The points of a trade's plan are not among them: they are passed
-/// with `pass`, and `trading/kills.rs` reaches them.
+/// Returns every point of the engine's sources: the literals in calls of `hit` and `hit_failpoint`, and all other
+/// literals with the same first word, because tables pass those to them. The points of a trade's plan are not among
+/// them: they are passed with `pass`, and `trading/kills.rs` reaches them.
 pub(crate) fn points_in_sources() -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src");
     let code: Vec<String> = rust_files(&root).iter().map(|file| production_code(file)).collect();
-    let called =
-        code.iter().flat_map(|text| quoted_after(text, "hit(\"")).map(|(_before, text)| text);
+    let calls = ["hit(\"", "hit_failpoint(\""];
+    let called = calls.into_iter().flat_map(|call| code.iter().map(move |text| (text, call)));
+    let called = called.flat_map(|(text, call)| quoted_after(text, call));
+    let called = called.map(|(_before, text)| text);
     let mut points: BTreeSet<String> = called.filter(|text| is_point(text)).collect();
     let first = |point: &str| point.split_once('.').map(|(first, _rest)| first.to_owned());
     let families: BTreeSet<String> = points.iter().filter_map(|point| first(point)).collect();
