@@ -13,7 +13,7 @@
 //! // A console without a terminal: the caller passes frames to it and receives its output.
 //! let mut output = Vec::<u8>::new();
 //! let mut console = OffscreenConsole::new(Setup::default(), (80, 24), &mut output);
-//! let frames = console.connected();
+//! let frames = console.connect();
 //! assert!(frames.iter().any(|frame| matches!(frame, ToEngine::Run { .. })));
 //! console.show()?;
 //! drop(console);
