@@ -26,7 +26,7 @@ impl Signal {
 
 /// Receives the signals that stop the program.
 ///
-/// From its creation on, no such signal is lost, and none ends the process by itself.
+/// Once it exists, none of these signals is lost or ends the process by itself.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct Signals {

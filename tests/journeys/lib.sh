@@ -77,8 +77,8 @@ paste_() {
   # As a terminal does it for programs that know of pasting.
   tmux paste-buffer -p -b pasted -t "$1"
 }
-# close TERMINAL: leaves what lies over the panes, and waits until it has gone: the next key would make
-# another key of an Escape that is still under way.
+# close TERMINAL: closes the overlay and waits until it has gone. A terminal may read Escape and a key that follows
+# at once as one key.
 close() {
   local hint='esc (close|not now|leave unch|canc|back)'
   see "$1" "$hint"

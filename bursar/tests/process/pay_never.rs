@@ -242,7 +242,7 @@ fn missing_or_wrong_agent_variables_are_reported_and_nothing_is_paid() {
     }
     let ended = payer.run_pay("hmac", &["http://shop.example/"]);
     assert!(ended.exit_code == 2 && ended.err.contains("--allow-http"), "{ended:?}");
-    assert!(shop.requests().is_empty(), "all of that is noticed before anybody is asked");
+    assert!(shop.requests().is_empty(), "no server was asked before the error");
 
     let wrong = format!("AT_{}", "0".repeat(64));
     for mode in ["hmac", "bearer"] {

@@ -199,7 +199,7 @@ impl Auditor {
                     _ => None,
                 })?;
                 rec.set_state(RequestState::Refused { http, code: code.to_owned() });
-                Some("approval refused for good")
+                Some("approval refused permanently")
             }
         }
     }

@@ -21,8 +21,8 @@ use crate::ports::Chains;
 /// if fees stay high.
 const REVOCATION_FEE_FACTOR: u128 = 8;
 
-/// A token allowance that is not zero.
-pub(super) struct Allowance {
+/// The token allowance that an ended plan leaves.
+pub(super) struct LeftAllowance {
     token: Address,
     spender: Address,
     network: &'static Network,
@@ -34,7 +34,7 @@ pub(super) async fn allowance_left(
     chains: &Chains,
     request: &Request,
     execution: &Execution,
-) -> Result<Option<Allowance>, Refusal> {
+) -> Result<Option<LeftAllowance>, Refusal> {
     let approved = match &request.ask {
         LaneAsk::Trade(trade) => trading::approved_token_and_spender(trade, request.from),
         LaneAsk::Loan(loan) => lending::approved_token_and_spender(loan),
@@ -60,7 +60,7 @@ pub(super) async fn allowance_left(
             _behind => true,
         },
     };
-    Ok(is_left.then_some(Allowance { token, spender, network, chain }))
+    Ok(is_left.then_some(LeftAllowance { token, spender, network, chain }))
 }
 
 /// Returns the action that revokes the allowance of an ended plan, or closes the plan if it leaves none.
@@ -69,7 +69,7 @@ pub(super) async fn next_action(
     request: &Request,
     execution: &Execution,
 ) -> Result<Action, Refusal> {
-    let Some(Allowance { token, spender, network, chain }) =
+    let Some(LeftAllowance { token, spender, network, chain }) =
         allowance_left(chains, request, execution).await?
     else {
         return Ok(Action::ClosePlan { id: request.id });

@@ -65,8 +65,9 @@ pub(crate) struct Case<'a> {
 pub(crate) struct Verdict {
     /// The reason why the trade must be refused, if there is one.
     pub(crate) must_refuse: Option<&'static str>,
-    /// Whether the trade must be refused because of the daily volume; `volume_may`: whether it may be.
+    /// Whether the trade must be refused because of the daily volume.
     pub(crate) must_refuse_for_volume: bool,
+    /// Whether it may be refused because of the daily volume.
     pub(crate) may_refuse_for_volume: bool,
     /// The reason why the trade must not be executed without an approval, if there is one.
     pub(crate) must_hold: Option<&'static str>,

@@ -226,6 +226,6 @@ fn t_25_the_socket_rejects_other_accounts_whatever_its_mode() {
         let answer = String::from_utf8(output.stdout).expect("text");
         answer.trim().parse::<usize>().expect("a number")
     };
-    assert_eq!(call(INTRUDER_UID), 0, "a stranger hears nothing");
+    assert_eq!(call(INTRUDER_UID), 0, "another account gets no answer");
     assert!(call(0) > 0, "our own account is answered");
 }

@@ -79,7 +79,7 @@ fn enter_and_pasted_text_never_decide() {
         stage.handle_message(Message::Paste("y\ny".into()));
         stage.keys("y");
     }
-    assert!(sent_approval(&mut stage).is_none(), "a paste begins the quiet moment anew");
+    assert!(sent_approval(&mut stage).is_none(), "a paste restarts the guard time");
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn accepting_a_journal_drops_unsigned_transactions() {
     let outbox_now = world.state.outboxes.get(&outbox());
     assert!(outbox_now.open.contains_key(&submission_id(1)), "what was signed may be mined");
     assert!(!outbox_now.open.contains_key(&submission_id(2)));
-    assert_eq!(outbox_now.open[&submission_id(1)].ceiling, 100, "and no more is offered for it");
+    assert_eq!(outbox_now.open[&submission_id(1)].ceiling, 100, "and its ceiling does not rise");
     world.clock.pass(1_000_000);
     let offered = world.must(gas_price_action()).events;
     let allowed = |event: &Event| {
