@@ -56,7 +56,7 @@ bursar_core::code_table! {
     ChannelNotFound "invalid_batch_settlement_evm_channel_not_found" "The channel has no balance: deposit first.";
     VoucherSignature "invalid_batch_settlement_evm_voucher_signature" "The voucher's signature does not match the channel and its amount: sign again.";
     VoucherExceedsBalance "invalid_batch_settlement_evm_cumulative_exceeds_balance" "The amount is above the channel's balance: deposit more.";
-    VoucherBelowClaimed "invalid_batch_settlement_evm_cumulative_below_claimed" "The amount is not above what was already claimed from the channel: sign a voucher for more.";
+    VoucherBelowClaimed "invalid_batch_settlement_evm_cumulative_below_claimed" "The amount is not above what was already claimed from the channel.";
     DepositPayload "invalid_batch_settlement_evm_deposit_payload" "A deposit must have exactly one authorization, and this one has two.";
     DepositEip3009Missing "invalid_batch_settlement_evm_erc3009_authorization_required" "The deposit has no erc3009Authorization.";
     DepositPermit2Missing "invalid_batch_settlement_evm_permit2_authorization_required" "The deposit has no permit2Authorization.";

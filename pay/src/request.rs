@@ -63,7 +63,7 @@ impl fmt::Display for NoResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotSent(why) | Self::Lost(why) => f.write_str(why),
-            Self::TimedOut => write!(f, "no answer within {} seconds", HEAD_WAIT.as_secs()),
+            Self::TimedOut => write!(f, "it took longer than {} seconds", HEAD_WAIT.as_secs()),
         }
     }
 }

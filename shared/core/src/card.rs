@@ -72,7 +72,7 @@ crate::code_table! {
     LongValidity "long_validity" "it would stay valid for longer than payments.max_validity";
     DomainContradicted "domain_contradicted" "the offer's token domain differs from Bursar's, and the chain did not confirm Bursar's";
     JournalUntrusted "journal_untrusted" "the journal did not match the wallet at unlock (see audit verify)";
-    Unpriced "unpriced" "no pool gave a price for this token: an approval asks again, and fails without a price";
+    Unpriced "unpriced" "no pool gave a price for this token: an approval asks again, and needs a price";
     // This reason also covers a token that accepts no authorizations.
     DomainUnconfirmed "domain_unconfirmed" "the token did not confirm the offer's name and version (EIP-712), so nothing can be signed";
     // This reason also covers a token that no pool buys.

@@ -106,7 +106,7 @@ crate::code_table! {
     LimitReached "LIMIT_REACHED" "The daily limit is used up: ask again after it renews." = at(429, 6);
     ExceedsDailyLimit "EXCEEDS_DAILY_LIMIT" "Exceeds the daily limit" = at(429, 6);
     TooManyOpen "TOO_MANY_OPEN" "This agent has too many unsettled payments: try again when some have settled or expired." = at(429, 6);
-    TooManyToday "TOO_MANY_TODAY" "This agent has used up its requests of today, or its bytes of offers over 1 KiB: try again after midnight UTC." = at(429, 6);
+    TooManyToday "TOO_MANY_TODAY" "This agent has used up its requests for today, or its bytes of offers over 1 KiB: try again after midnight UTC." = at(429, 6);
     TooManyPending "TOO_MANY_PENDING" "Too many requests are waiting for the operator: try again later." = at(429, 6);
     InternalError "INTERNAL_ERROR" "The engine failed: the operator's log has the cause." = at(500, 1);
     WalletLocked "WALLET_LOCKED" "The wallet is locked: the operator must open it." = at(503, 4).hint("wallet open");

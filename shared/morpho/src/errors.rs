@@ -110,9 +110,9 @@ fn vault_reason(error: &VaultError) -> RevertReason {
 fn text_reason(text: &str) -> RevertReason {
     match text {
         "insufficient liquidity" => RevertReason::NotLiquid,
-        "inconsistent input" => RevertReason::Known(
-            "the market needs an amount of assets or of shares, and exactly one of the two",
-        ),
+        "inconsistent input" => {
+            RevertReason::Known("the market needs either assets or shares, not both")
+        }
         "market not created" => RevertReason::Known("the market does not exist"),
         "zero assets" => RevertReason::Known("the amount is zero"),
         "zero address" => RevertReason::Known("an address of the call is the zero address"),

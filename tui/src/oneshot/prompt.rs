@@ -79,7 +79,7 @@ impl<'a> Prompter<'a> {
             Prompt::Secret { what } => self.secret(what).await.map(PromptAnswer::Secret),
             Prompt::Confirm { lines, question } => self.confirm(&lines, &question).await,
             Prompt::TypeAmount { lines, amount } => {
-                let question = format!("Type the amount to approve it ({amount}): ");
+                let question = format!("Type the amount to confirm it ({amount}): ");
                 let message =
                     "This payment needs its amount as a confirmation: add --confirm <amount>.";
                 self.ask_typed(&lines, &question, (message, "--confirm <amount>")).await

@@ -59,10 +59,7 @@ fn errors_of_vaults_are_sentences() {
 #[test]
 fn texts_of_the_singleton_are_sentences() {
     let rows = [
-        (
-            "inconsistent input",
-            "the market needs an amount of assets or of shares, and exactly one of the two",
-        ),
+        ("inconsistent input", "the market needs either assets or shares, not both"),
         ("market not created", "the market does not exist"),
         ("unauthorized", "the caller may not act for this position"),
         (

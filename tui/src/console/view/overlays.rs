@@ -17,7 +17,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     let (lines, ask): (&[String], String) = match &question.prompt {
         Prompt::Confirm { lines, question } => (lines, question.clone()),
         Prompt::TypeAmount { lines, amount } => {
-            (lines, format!("Type the amount to approve it ({amount}):"))
+            (lines, format!("Type the amount to confirm it ({amount}):"))
         }
         Prompt::TypeName { lines, name } => (lines, format!("Type its name to continue ({name}):")),
         Prompt::Secret { what } => {

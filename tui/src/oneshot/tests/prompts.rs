@@ -96,7 +96,7 @@ async fn amount_prompt_needs_a_terminal_or_the_confirm_option() {
     let scene = Scene::attended("approve 0123abcd", &["1500.00"]);
     let terminal = scene.terminal.clone();
     assert_eq!(secret(scene, amount()).await.1, "1500.00");
-    assert_eq!(terminal.questions(), ["a large one\nType the amount to approve it (1500.00): "]);
+    assert_eq!(terminal.questions(), ["a large one\nType the amount to confirm it (1500.00): "]);
 
     for asking in [Asking::Silent, Asking::Agreed] {
         let scene = Scene::of("approve 0123abcd").with(|options| options.asking = asking);
