@@ -1,24 +1,76 @@
 //! The journal's records of payments and trades whose key is on the device, as observations.
 
+use std::collections::BTreeMap;
+
 use alloy_primitives::{Address, B256};
 use bursar_auditor::observations::{
-    DeviceObservation, DeviceStep, DeviceTerms, DeviceTradeObservation, SignedContent,
+    DeviceObservation, DeviceStep, DeviceTerms, DeviceTradeObservation, Observation, SignedContent,
 };
 use bursar_domain::{Entry, Event, LaneAsk, Request, State};
 use bursar_submit::Event as OutboxEvent;
 
 use crate::contents;
 use crate::evm::notes::text;
+use crate::tape::Tape;
 
 /// The input of each trade ends with the number of its call, in this many units.
 pub(crate) const CALLS_MAX: u64 = 1_000;
+
+/// The journal's records of devices that the auditor has not been shown, by the number of their entry.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceRecords {
+    /// False in a world without a device.
+    is_watched: bool,
+    /// Those applied since the last commit, or since the process began to read the journal.
+    applied: BTreeMap<u64, DeviceObservation>,
+    /// Those of the last process that may be on disk, although no commit reported it.
+    unconfirmed: BTreeMap<u64, DeviceObservation>,
+}
+
+impl DeviceRecords {
+    /// From now on, keeps and shows the records.
+    pub(crate) fn watch(&mut self) {
+        self.is_watched = true;
+    }
+
+    /// Adds the record that an entry gives. `state` is the state after it.
+    pub(crate) fn add(&mut self, state: &State, entry: &Entry) {
+        if self.is_watched {
+            let record = of_entry(state, entry);
+            self.applied.extend(record.map(|record| (entry.seq, record)));
+        }
+    }
+
+    /// Shows the auditor the records of a commit.
+    pub(crate) fn commit(&mut self, tape: &Tape) {
+        for record in std::mem::take(&mut self.applied).into_values() {
+            tape.write_audited(Observation::Device(record));
+        }
+    }
+
+    /// Notes that a process begins to read the journal.
+    pub(crate) fn start(&mut self) {
+        self.unconfirmed = std::mem::take(&mut self.applied);
+    }
+
+    /// Shows the auditor the records that the last process wrote and those that the new one has read.
+    ///
+    /// `head` is the number of the last entry on disk. A process does not read the entries that its snapshot covers.
+    pub(crate) fn end_start(&mut self, head: u64, tape: &Tape) {
+        let mut on_disk = std::mem::take(&mut self.unconfirmed);
+        on_disk.retain(|seq, _record| *seq <= head);
+        on_disk.append(&mut self.applied);
+        self.applied = on_disk;
+        self.commit(tape);
+    }
+}
 
 fn hex_of(bytes: &[u8]) -> String {
     format!("0x{}", hex::encode(bytes))
 }
 
 /// Returns the observation that an entry of the journal gives. `state` is the state after it.
-pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceObservation> {
+fn of_entry(state: &State, entry: &Entry) -> Option<DeviceObservation> {
     match &entry.event {
         Event::PaymentPrompted { id, .. } => state
             .waiting

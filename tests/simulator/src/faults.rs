@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::observations::{DeviceObservation, Observation};
+use bursar_auditor::observations::Observation;
 use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::apply::ChangedRecord;
@@ -15,7 +15,7 @@ use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
 
 use crate::contents::Contents;
-use crate::device_entries;
+use crate::device_entries::DeviceRecords;
 use crate::device_faults;
 use crate::loan_faults;
 use crate::tape::Tape;
@@ -156,8 +156,7 @@ struct Inner {
     /// The first day whose signed requests the wallet still remembers, under a planted bug.
     forgotten: u32,
     loans: loan_faults::PlantMemory,
-    /// Observations about device payments from the entries of this batch; `None` in a world without a device.
-    of_devices: Option<Vec<DeviceObservation>>,
+    of_devices: DeviceRecords,
 }
 
 impl WorldFaults {
@@ -227,30 +226,30 @@ impl WorldFaults {
         self.inner.lock().unwrap().forgotten
     }
 
-    /// From now on, shows the auditor the journal's records of device payments.
+    /// From now on, shows the auditor the journal's records of devices.
     pub(crate) fn watch_devices(&self) {
-        self.inner.lock().unwrap().of_devices = Some(Vec::new());
+        self.inner.lock().unwrap().of_devices.watch();
     }
 
     /// Notes a commit. The next decision begins a new batch.
     pub(crate) fn note_commit(&self) {
         let mut inner = self.inner.lock().unwrap();
         inner.before = None;
-        for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
-            self.tape.write_audited(Observation::Device(seen));
-        }
+        inner.of_devices.commit(&self.tape);
     }
 
-    /// Notes that a process begins (`starts`) or has ended reading the journal.
-    pub(crate) fn start(&self, starts: bool) {
+    /// Notes that a process begins to read the journal.
+    pub(crate) fn note_start(&self) {
         let mut inner = self.inner.lock().unwrap();
-        inner.loans.starts = starts;
-        // Entries that the last process did not write are lost. Entries read from the journal are on disk.
-        for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
-            if !starts {
-                self.tape.write_audited(Observation::Device(seen));
-            }
-        }
+        inner.loans.starts = true;
+        inner.of_devices.start();
+    }
+
+    /// Notes that a process has read the journal, whose last entry is `head`.
+    pub(crate) fn note_journal_read(&self, head: u64) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.loans.starts = false;
+        inner.of_devices.end_start(head, &self.tape);
     }
 
     /// Returns the same planted bug for a replay, without fault points.
@@ -331,9 +330,7 @@ impl MutatedRules for WorldFaults {
             loan_faults::change_state(plant, memory, state, running.as_deref(), &entry.event);
         }
         self.contents.record_entry(state, entry);
-        if let Some(noted) = &mut self.inner.lock().unwrap().of_devices {
-            noted.extend(device_entries::of_entry(state, entry));
-        }
+        self.inner.lock().unwrap().of_devices.add(state, entry);
         let count = {
             let mut inner = self.inner.lock().unwrap();
             inner.applied += 1;

@@ -96,6 +96,7 @@ impl Process {
         let folder = DataFolder::open(environment.folder).expect("the folder can be used");
         let lock = lock_folder(&folder);
         let signer = Arc::new(WorldSigner::new(environment.faults));
+        let head = store.head().map_or(0, |head| head.seq);
         let mut options = Options::new(folder, lock, environment.edition.clone(), Mode::Full);
         options.store = Some(store);
         let disk = TestDisk::default();
@@ -114,9 +115,9 @@ impl Process {
             signer: Some(Arc::clone(&signer) as _),
             rules: Rules::with_mutated_rules(Arc::clone(environment.faults) as _),
         });
-        environment.faults.start(true);
+        environment.faults.note_start();
         let opened = runtime.block_on(Engine::open_without_thread(options));
-        environment.faults.start(false);
+        environment.faults.note_journal_read(head);
         let (engine, core_loop) =
             opened.unwrap_or_else(|fault| panic!("the engine does not start: {fault}"));
         signer.set_vault(engine.vault());
