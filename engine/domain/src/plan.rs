@@ -180,8 +180,11 @@ impl StepPurpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllowanceLeft {
     Zero,
-    /// It may have been given, or the main transaction may have left a part of it: only the chain knows.
-    Possible,
+    /// It may have been given, or the main transaction may have left a part of it: only the chain knows, as of this
+    /// block or a later one.
+    Possible {
+        since: u64,
+    },
     /// The transaction in this block gave it, and no later one of the plan has used or revoked it.
     Given {
         block: u64,
@@ -255,14 +258,22 @@ impl Execution {
     /// They do if one gave an allowance that no main transaction used up, and no revocation was mined.
     pub fn allowance_left(&self) -> AllowanceLeft {
         use AllowanceLeft::{Given, Possible, Zero};
+        let since = |left| match left {
+            Given { block: since } | Possible { since } => since,
+            Zero => 0,
+        };
         let buys_shares = self.quote.loan().is_some_and(LoanQuote::buys_shares);
         self.steps.iter().fold(Zero, |left, step| match (step.purpose, step.outcome) {
             (StepPurpose::Allowance, Some(Outcome::Succeeded { block, .. })) => Given { block },
             // If the node's report about the nonce is wrong, this transaction may still be mined.
-            (StepPurpose::Allowance, Some(Outcome::NonceTaken)) => Possible,
-            (StepPurpose::Supply, Some(Outcome::Succeeded { .. })) if buys_shares => Possible,
+            (StepPurpose::Allowance, Some(Outcome::NonceTaken)) => Possible { since: since(left) },
+            (StepPurpose::Supply, Some(Outcome::Succeeded { block, .. })) if buys_shares => {
+                Possible { since: block }
+            }
             (main, Some(Outcome::Succeeded { .. })) if main.is_main() => Zero,
-            (main, Some(Outcome::NonceTaken)) if main.is_main() && left != Zero => Possible,
+            (main, Some(Outcome::NonceTaken)) if main.is_main() && left != Zero => {
+                Possible { since: since(left) }
+            }
             // A token that reverts a revocation would revert every later one.
             (
                 StepPurpose::Revocation,

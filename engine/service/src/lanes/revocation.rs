@@ -44,21 +44,24 @@ pub(super) async fn allowance_left(
         return Ok(None);
     };
     let chain = chains.get(&network.chain).ok_or_else(chain_unavailable)?;
-    let read = async |block| {
-        let answer = chain.call(token, token::allowance_call(request.from, spender), block).await;
-        Ok(U256::try_from_be_slice(&answer?) != Some(U256::ZERO))
+    // A node that is some blocks behind does not show a new allowance, so the chain is asked as of a block that is not
+    // older.
+    let read_since = async |block| {
+        let head = chain.block_number().await?;
+        if head < block {
+            return Err(ChainFault::Unavailable { tried: Vec::new() });
+        }
+        let call = token::allowance_call(request.from, spender);
+        let answer = chain.call(token, call, BlockTag::Number(head)).await?;
+        Ok(U256::try_from_be_slice(&answer) != Some(U256::ZERO))
     };
     let is_left = match execution.allowance_left() {
         AllowanceLeft::Zero => false,
-        AllowanceLeft::Possible => {
-            read(BlockTag::Latest).await.map_err(|_fault: ChainFault| chain_unavailable())?
+        AllowanceLeft::Possible { since } => {
+            read_since(since).await.map_err(|_fault| chain_unavailable())?
         }
-        // A node that is some blocks behind does not show a new allowance. Some tokens forget allowances, so they are
-        // asked, as of a block that is not older.
-        AllowanceLeft::Given { block } => match chain.block_number().await {
-            Ok(head) if head >= block => read(BlockTag::Number(head)).await.unwrap_or(true),
-            _behind => true,
-        },
+        // Some tokens forget allowances, so they are asked.
+        AllowanceLeft::Given { block } => read_since(block).await.unwrap_or(true),
     };
     Ok(is_left.then_some(LeftAllowance { token, spender, network, chain }))
 }

@@ -5,7 +5,7 @@ use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::money::Atoms;
 use bursar_domain::loans::{LoanAsk, LoanPlace};
-use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
+use bursar_domain::plan::{AllowanceLeft, ExecutionEnd, StepPurpose, Volume};
 use bursar_domain::{Action, Refusal};
 
 use crate::loans::asks::{
@@ -178,6 +178,9 @@ fn an_allowance_that_a_purchase_of_shares_did_not_use_up_is_revoked() {
         bench.open_and_finish(id, StepPurpose::Supply, Fate::Succeeded);
         bench.end_executed(id, Some(VALUE - 1));
         assert!(!bench.is_closed(id), "{gives_allowance}");
+        // A node that has not seen the supply does not show what is left.
+        let left = bench.execution(id).allowance_left();
+        assert!(matches!(left, AllowanceLeft::Possible { since: 1.. }), "{left:?}");
         let mut other = bench.world.restarted();
         // The lane finds that no allowance is left.
         other.must(Action::ClosePlan { id });

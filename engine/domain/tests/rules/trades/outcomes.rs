@@ -82,24 +82,24 @@ fn the_plan_knows_whether_its_allowance_is_left() {
     let id = bench.starts(0, trade(VALUE));
     bench.open_and_finish(id, StepPurpose::Swap, Fate::Reverted);
     assert_eq!(bench.execution(id).allowance_left(), Zero);
-    for (swap, left) in [
-        (Fate::Succeeded, Some(Zero)),
-        (Fate::NonceTaken, Some(Possible)),
-        (Fate::Reverted, None),
-        (Fate::Dropped, None),
-    ] {
+    for swap in [Fate::Succeeded, Fate::NonceTaken, Fate::Reverted, Fate::Dropped] {
         let mut bench = Bench::new();
         let id = bench.starts(0, trade(VALUE));
         bench.open_and_finish(id, StepPurpose::Allowance, Fate::Succeeded);
         let given = bench.execution(id).allowance_left();
-        assert!(matches!(given, Given { block: 1.. }), "{given:?}");
+        let Given { block: block @ 1.. } = given else { panic!("{given:?}") };
         bench.open_and_finish(id, StepPurpose::Swap, swap);
-        assert_eq!(bench.execution(id).allowance_left(), left.unwrap_or(given), "{swap:?}");
+        let left = match swap {
+            Fate::Succeeded => Zero,
+            Fate::NonceTaken => Possible { since: block },
+            _without_effect => given,
+        };
+        assert_eq!(bench.execution(id).allowance_left(), left, "{swap:?}");
     }
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(VALUE));
     bench.open_and_finish(id, StepPurpose::Allowance, Fate::NonceTaken);
-    assert_eq!(bench.execution(id).allowance_left(), Possible);
+    assert_eq!(bench.execution(id).allowance_left(), Possible { since: 0 });
 }
 
 #[test]
