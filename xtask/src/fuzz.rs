@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
 pub(crate) fn ci_job() -> anyhow::Result<Job> {
     let mut command = program()?;
     command.args(CI_ARGUMENTS);
-    Ok(Job { name: "fuzzer".to_owned(), command })
+    Ok(Job::new("fuzzer", command))
 }
 
 fn program() -> anyhow::Result<Command> {

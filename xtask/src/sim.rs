@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use crate::cargo;
-use crate::times::{self, Job};
+use crate::times::{self, Job, PassRecord};
 
 /// The arguments for the worlds that every run simulates. They take two to four minutes on two idle processors.
 const FIXED_WORLDS_ARGUMENTS: [&str; 3] = ["--to", "10000", "--table"];
@@ -20,34 +20,46 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     if !arguments.is_empty() {
         return finish(program().args(arguments));
     }
-    commands(program).iter_mut().try_for_each(finish)
+    finish(program().args(FIXED_WORLDS_ARGUMENTS))?;
+    drawn_worlds_arguments().map_or(Ok(()), |drawn| finish(program().args(drawn)))
 }
 
 /// Returns the simulator runs of CI, with the program that [`times::build`] has built.
 ///
 /// They run at the lowest priority. `cargo run --package` would select other features and rebuild all dependencies of
-/// the simulator.
+/// the simulator. A world's run depends only on its seed and the program, so a program that has passed the fixed worlds
+/// runs only the drawn ones.
 pub(crate) fn ci_jobs() -> anyhow::Result<Vec<Job>> {
     let program = times::built_program("bursar-sim")?;
-    let yielding = || {
+    let yielding = |arguments: &[&str]| {
         let mut nice = Command::new("nice");
-        nice.args(["-n", "19"]).arg(&program);
-        nice
+        nice.args(["-n", "19"]).arg(&program).args(arguments);
+        Job::new("simulation", nice)
     };
-    let job = |command| Job { name: "simulation".to_owned(), command };
-    Ok(commands(yielding).into_iter().map(job).collect())
+    let mut jobs = Vec::new();
+    let record = PassRecord::of(&program, &FIXED_WORLDS_ARGUMENTS)?;
+    if record.is_written() {
+        eprintln!(
+            "sim: {} has passed the fixed worlds already, so they do not run again",
+            program.display()
+        );
+    } else {
+        jobs.push(yielding(&FIXED_WORLDS_ARGUMENTS).with_record(record));
+    }
+    jobs.extend(
+        drawn_worlds_arguments().map(|drawn| yielding(&drawn.each_ref().map(String::as_str))),
+    );
+    Ok(jobs)
 }
 
-/// Returns the simulator runs of CI: the fixed worlds and those derived from the commit.
-fn commands(program: impl Fn() -> Command) -> Vec<Command> {
-    let (mut fixed, mut drawn) = (program(), program());
-    fixed.args(FIXED_WORLDS_ARGUMENTS);
+/// Returns the arguments for the worlds whose seeds are derived from the commit; `None` if there is no commit.
+fn drawn_worlds_arguments() -> Option<[String; 4]> {
     let Some(first) = first_drawn() else {
         eprintln!("sim: there is no commit, so no further seeds are drawn from it");
-        return vec![fixed];
+        return None;
     };
-    drawn.args(["--from", &first.to_string(), "--to", &(first + DRAWN_WORLDS).to_string()]);
-    vec![fixed, drawn]
+    let (from, to) = (first.to_string(), (first + DRAWN_WORLDS).to_string());
+    Some(["--from".to_owned(), from, "--to".to_owned(), to])
 }
 
 /// Returns the first seed that is derived from the commit. It is the same wherever this commit's tree is checked out.

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use std::{env, thread};
 
 use anyhow::{Context, ensure};
@@ -58,7 +58,7 @@ pub(crate) fn run_and_print_slowest(
 fn jobs(programs: Vec<TestProgram>, arguments: &[String]) -> VecDeque<Job> {
     let mut documents = cargo(&["test", "--workspace", "--locked", "--doc", "--"]);
     documents.args(arguments);
-    let documents = Job { name: "tests of documents".to_owned(), command: documents };
+    let documents = Job::new("tests of documents", documents);
     let programs = programs.into_iter().map(|program| program.job(arguments));
     programs.chain([documents]).collect()
 }
@@ -91,7 +91,7 @@ impl TestProgram {
         let mut command = Command::new(&self.path);
         command.args(arguments).current_dir(&self.package);
         command.env("CARGO_MANIFEST_DIR", &self.package);
-        Job { name: self.name, command }
+        Job::new(&self.name, command)
     }
 
     /// Returns the program's position in the order of the runs: the slowest programs come first.
@@ -138,8 +138,17 @@ fn build_folder() -> anyhow::Result<PathBuf> {
 /// A program to run.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub name: String,
-    pub command: Command,
+    name: String,
+    command: Command,
+    /// Written when the program has passed.
+    pass_record: Option<PassRecord>,
+}
+
+/// The file that names the build of a program that has passed, and its arguments.
+#[derive(Debug)]
+pub(crate) struct PassRecord {
+    path: PathBuf,
+    text: String,
 }
 
 /// The result of a program.
@@ -181,9 +190,40 @@ fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<ProgramResult>
     ended.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl PassRecord {
+    /// Returns the record of `program`, next to it. A build is known by its size and time.
+    pub(crate) fn of(program: &Path, arguments: &[&str]) -> anyhow::Result<Self> {
+        let built =
+            fs::metadata(program).with_context(|| format!("{} is missing", program.display()))?;
+        let at = built.modified()?.duration_since(UNIX_EPOCH)?;
+        let text = format!("{} bytes, {} ns, {arguments:?}", built.len(), at.as_nanos());
+        Ok(Self { path: program.with_extension("passed"), text })
+    }
+
+    /// Returns whether this build has passed with these arguments.
+    pub(crate) fn is_written(&self) -> bool {
+        fs::read_to_string(&self.path).is_ok_and(|passed| passed == self.text)
+    }
+
+    fn write(&self) {
+        if let Err(error) = fs::write(&self.path, &self.text) {
+            eprintln!("times: {} cannot be written: {error}", self.path.display());
+        }
+    }
+}
+
 impl Job {
+    pub(crate) fn new(name: &str, command: Command) -> Self {
+        Self { name: name.to_owned(), command, pass_record: None }
+    }
+
+    /// Writes `record` when the program has passed.
+    pub(crate) fn with_record(self, record: PassRecord) -> Self {
+        Self { pass_record: Some(record), ..self }
+    }
+
     fn run(self) -> ProgramResult {
-        let Self { name, command } = self;
+        let Self { name, command, pass_record } = self;
         let started = Instant::now();
         eprintln!("times: {name} starts");
         let result = watch(command);
@@ -196,6 +236,9 @@ impl Job {
                 drop(out.write_all(&output));
                 let output = String::from_utf8_lossy(&output);
                 let failure = (!status.success()).then(|| last_lines(&output));
+                if let Some(record) = pass_record.filter(|_record| status.success()) {
+                    record.write();
+                }
                 ProgramResult {
                     name,
                     tests: tests_in(&output),

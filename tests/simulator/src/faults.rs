@@ -6,7 +6,6 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::observations::Observation;
 use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::apply::ChangedRecord;
