@@ -52,6 +52,14 @@ pub async fn pending(chain: &Devnet, account: Address) -> Vec<AccountTransaction
     all
 }
 
+/// Returns whether a transaction of any account to `to` waits for a block.
+pub async fn is_any_pending_to(chain: &Devnet, to: Address) -> bool {
+    let pool = chain.request("txpool_content", json!([])).await.expect("a pool");
+    let senders = pool["pending"].as_object().expect("an object").values();
+    let mut all = senders.flat_map(|all| all.as_object().expect("an object").values());
+    all.any(|sent| AccountTransaction::read(sent).to == to)
+}
+
 /// Returns an account's transactions in blocks from `first` on, in block order.
 ///
 /// Follows the parents of the newest block. If a reorganisation removes a block meanwhile, the walk starts again.

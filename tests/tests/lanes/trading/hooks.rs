@@ -1,7 +1,5 @@
 //! T-49: pools with hooks that take a part of a swap, and hooks that recognise who calls.
 
-use std::time::Duration;
-
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_devnet::full::{POOL_FEE, PoolV4, Side};
@@ -149,7 +147,7 @@ async fn t_49_a_hook_that_waits_for_a_later_block_fills_nothing_below_the_floor(
         stage.chain.set_hook_conduct(pool.hooks, conduct).await.expect("set");
     };
     let mining = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        stage.await_any_pending(pool.hooks).await;
         stage.chain.mine(1).await.expect("mined");
     };
     tokio::join!(setting, mining);

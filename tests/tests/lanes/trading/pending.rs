@@ -32,6 +32,15 @@ impl Stage {
         }
     }
 
+    /// Waits for a pending transaction of any account to `to` while blocks are held.
+    pub(crate) async fn await_any_pending(&self, to: Address) {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        while !sent::is_any_pending_to(&self.chain, to).await {
+            assert!(tokio::time::Instant::now() < end, "no transaction to {to}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Returns the owner's transactions in blocks from `first` on, in their order.
     pub(crate) async fn mined_since(&self, first: u64) -> Vec<AccountTransaction> {
         sent::mined_since(&self.chain, self.owner, first).await

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
@@ -20,6 +19,7 @@ use bursar_tests::plan_kills::Scene;
 use bursar_tests::process::{EngineProcess, StartOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 
 /// Timeout of every wait; reached only on failure.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ pub(crate) struct Stage {
     /// The seconds by which chain and engine are ahead of real time.
     seconds_passed: i64,
     /// Whether the chain mines blocks by itself.
-    is_mining: Arc<AtomicBool>,
+    is_mining: Arc<Mutex<bool>>,
     _home: TempDir,
 }
 
@@ -164,7 +164,7 @@ impl Stage {
             client: client.expect("a client"),
             latest_agent_second: 0,
             seconds_passed: 0,
-            is_mining: Arc::new(AtomicBool::new(true)),
+            is_mining: Arc::new(Mutex::new(true)),
             _home: home,
         };
         stage.fund().await;
@@ -199,9 +199,12 @@ impl Stage {
         let (chain, mines) = (self.chain.clone(), Arc::clone(&self.is_mining));
         tokio::spawn(async move {
             loop {
-                if mines.load(Ordering::SeqCst) && chain.mine(1).await.is_err() {
+                // Holding the lock while mining lets `hold_blocks` wait for a block that is in progress.
+                let mines = mines.lock().await;
+                if *mines && chain.mine(1).await.is_err() {
                     return;
                 }
+                drop(mines);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
@@ -209,13 +212,13 @@ impl Stage {
 
     /// Stops mining, so that transactions wait until [`Self::resume_blocks`] or [`Devnet::mine`].
     pub(crate) async fn hold_blocks(&self) {
-        self.is_mining.store(false, Ordering::SeqCst);
+        *self.is_mining.lock().await = false;
         self.chain.set_automine(false).await.expect("set");
     }
 
     pub(crate) async fn resume_blocks(&self) {
         self.chain.set_automine(true).await.expect("set");
-        self.is_mining.store(true, Ordering::SeqCst);
+        *self.is_mining.lock().await = true;
     }
 
     /// Ends the engine like a crash and starts it again, with the password.
