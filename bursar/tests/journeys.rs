@@ -8,11 +8,13 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use bursar_devnet::report_skip;
+
 /// Runs one journey, or reports why it is skipped.
 fn journey(name: &str) {
     let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     if skipped.split(',').any(|part| part.trim() == "tmux") {
-        eprintln!("SKIPPED {name}: BURSAR_TEST_SKIP names tmux");
+        report_skip("BURSAR_TEST_SKIP names tmux");
         return;
     }
     let tmux = Command::new("tmux").arg("-V").stdout(Stdio::null()).status();
@@ -100,7 +102,7 @@ fn swap_waits_for_the_operator_and_is_executed_once() {
 fn journey_with_a_chain(name: &str) {
     let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     if skipped.split(',').any(|part| part.trim() == "chain") {
-        eprintln!("SKIPPED {name}: BURSAR_TEST_SKIP names chain");
+        report_skip("BURSAR_TEST_SKIP names chain");
         return;
     }
     journey(name);

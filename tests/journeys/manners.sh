@@ -30,6 +30,7 @@ process() {
     for pid in $(pgrep -P "$pane" -f "^bursar${1:-}\$"); do echo "$pid"; done
   done | tail -1
 }
+runs() { [ -n "$(process)" ]; }
 state before
 
 run you bursar
@@ -87,6 +88,7 @@ said 'to the shell and back'
 for signal in TERM HUP INT; do
   run you bursar
   see you 'FROZEN'
+  until_true 'no console runs' runs
   kill -"$signal" "$(process)"
   see you 'Left the console'
   given_back

@@ -87,6 +87,8 @@ impl Script {
         let mut python = Command::new(found.unwrap_or_else(|missing| panic!("{missing}")));
         // Without `NO_PROXY`, Python's HTTP client would use a proxy even for loopback addresses.
         python.arg(source(name)).args(args).env("NO_PROXY", "127.0.0.1");
+        // In the encoding of another locale, Python would read other characters.
+        python.env("PYTHONUTF8", "1");
         Self::run(python, None).await
     }
 

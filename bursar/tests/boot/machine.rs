@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use bursar_devnet::report_skip;
 use tempfile::TempDir;
 
 /// Maximum duration of a boot with its script.
@@ -147,7 +148,7 @@ impl Machine {
         match boot_probe() {
             Ok(_accounts) => Some(Self::with_program()),
             Err(why) => {
-                eprintln!("SKIPPED: no container with systemd: {why}");
+                report_skip(&format!("no container with systemd: {why}"));
                 None
             }
         }
@@ -158,8 +159,8 @@ impl Machine {
     /// If it cannot run here, prints the reason and returns `None`.
     pub(crate) fn with_accounts() -> Option<Self> {
         if let Ok(false) = boot_probe() {
-            eprintln!(
-                "SKIPPED: no service manager for an account (apt-get install -y dbus libpam-systemd)"
+            report_skip(
+                "no service manager for an account (apt-get install -y dbus libpam-systemd)",
             );
             return None;
         }

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::machine::{BootEnd, Machine};
+use bursar_devnet::report_skip;
 
 /// An emulated TPM 2 that listens on this machine.
 struct Tpm(Child);
@@ -64,9 +65,9 @@ fn has_libraries() -> bool {
 fn the_password_opens_with_this_machines_tpm_only() {
     let Some(mut machine) = Machine::new() else { return };
     if Command::new("swtpm").arg("--version").output().is_err() || !has_libraries() {
-        eprintln!(
-            "SKIPPED: swtpm or its libraries are missing (apt-get install -y swtpm libtss2-tcti-swtpm0 \
-             libtss2-esys-3.0.2-0 libtss2-mu0 libtss2-rc0)"
+        report_skip(
+            "swtpm or its libraries are missing (apt-get install -y swtpm libtss2-tcti-swtpm0 \
+             libtss2-esys-3.0.2-0 libtss2-mu0 libtss2-rc0)",
         );
         return;
     }

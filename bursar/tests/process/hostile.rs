@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bursar_devnet::report_skip;
 use serde_json::{Value, json};
 
 use crate::stage::{Engine, Home};
@@ -333,7 +334,7 @@ fn strip_console_sequences(raw: &str) -> String {
 fn t_20_no_foreign_control_sequence_reaches_a_real_terminal() {
     let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     if skipped.split(',').any(|part| part.trim() == "tmux") {
-        eprintln!("SKIPPED: BURSAR_TEST_SKIP names tmux");
+        report_skip("BURSAR_TEST_SKIP names tmux");
         return;
     }
     let scene = Scene::after_attack();

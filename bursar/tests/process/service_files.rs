@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::stage::{Home, run};
+use bursar_devnet::report_skip;
 
 /// Runs a Python program with a file as its argument. Returns what it prints.
 fn python(program: &str, text: &str) -> String {
@@ -72,7 +73,7 @@ print(kinds, of('t:Principals/t:Principal/t:LogonType').text, of('t:Actions/t:Ex
 #[test]
 fn systemd_analyze_verifies_every_unit() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: systemd-analyze is missing (apt-get install -y systemd)");
+        report_skip("systemd-analyze is missing (apt-get install -y systemd)");
         return;
     }
     let home = Home::new();
@@ -107,7 +108,7 @@ fn systemd_analyze_verifies_every_unit() {
 #[test]
 fn a_machine_without_systemd_is_named_and_stays_as_it_is() {
     if Path::new("/run/systemd/system").exists() {
-        eprintln!("SKIPPED: this machine was booted with systemd");
+        report_skip("this machine was booted with systemd");
         return;
     }
     let home = Home::new();

@@ -160,7 +160,7 @@ mod tests {
             rustix::fs::CWD,
             &pipe,
             rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
             0,
         )
         .unwrap();

@@ -1,12 +1,12 @@
 //! Finds or installs the anvil binary: `BURSAR_ANVIL`, the kit in the target folder, or npm. A wallet never
 //! calls this; npm runs only in tests and in `cargo xtask devnet`.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 pub use super::kit::Kit;
 use super::kit_environment::KitEnvironment;
 pub use super::missing::MissingChain;
+use super::skip::report_skip;
 pub use super::wheels::Wheels;
 
 /// The pinned local chain.
@@ -61,10 +61,7 @@ pub fn python(wheels: &Wheels) -> Result<PathBuf, MissingChain> {
 pub fn chain_or_skip() -> Option<PathBuf> {
     let environment = KitEnvironment::read();
     if environment.skips("chain") {
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        // Bypass the test harness, which hides the output of passing tests.
-        let line = format!("SKIPPED (BURSAR_TEST_SKIP=chain): {test} needs the local chain\n");
-        let _unheard = io::stderr().write_all(line.as_bytes());
+        report_skip("BURSAR_TEST_SKIP names chain, and it needs the local chain");
         return None;
     }
     match binary(&environment) {

@@ -166,8 +166,10 @@ fn run_anvil(
 /// Reads up to the line with the port. If the output ends early, the error contains it.
 fn read_url(output: &mut impl BufRead) -> Result<String, String> {
     let mut output_so_far = String::new();
-    for line in output.lines() {
+    for line in output.split(b'\n') {
+        // A message in a locale with another encoding is not UTF-8.
         let line = line.map_err(|error| error.to_string())?;
+        let line = String::from_utf8_lossy(&line);
         if let Some(address) = line.trim().strip_prefix("Listening on ") {
             return Ok(format!("http://{address}"));
         }

@@ -182,6 +182,8 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
             .env("WALLET_AUTH_MODE", mode)
             // This proxy does not answer, so an agent that used it would fail.
             .env("http_proxy", "http://127.0.0.1:9")
+            // The address is UTF-8, also in a locale with another encoding.
+            .env("PYTHONUTF8", "1")
             .stderr(Stdio::inherit())
             .output()
             .await

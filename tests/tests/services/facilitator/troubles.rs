@@ -7,6 +7,7 @@ use bursar_chain::failpoints::NoFailpoints;
 use bursar_core::networks::by_chain;
 use bursar_devnet::Authorization;
 use bursar_devnet::full::full_chain_or_skip;
+use bursar_devnet::report_skip;
 use bursar_facilitator::check::check;
 use bursar_facilitator::config::NetworkConfig;
 use bursar_facilitator::keys::KeyFault;
@@ -302,7 +303,7 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     let mounted = match Mount::in_memory(&disk, 4) {
         Ok(mounted) => mounted,
         Err(why) => {
-            println!("SKIPPED: no small disk here, only root can mount one ({why})");
+            report_skip(&format!("no small disk here, only root can mount one ({why})"));
             return;
         }
     };

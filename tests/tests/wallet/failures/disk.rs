@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::limits::FREE_DISK_BYTES_MIN;
+use bursar_devnet::report_skip;
 use bursar_domain::Status;
 use bursar_engine::journal::{Checkpoints, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFailpoints;
@@ -191,7 +192,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let _disk = match Mount::in_memory(home.path(), 120) {
         Ok(mount) => mount,
         Err(why) => {
-            println!("SKIPPED: no small disk here, only root can mount one ({why})");
+            report_skip(&format!("no small disk here, only root can mount one ({why})"));
             return;
         }
     };
@@ -276,7 +277,7 @@ async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
     let _disk = match Mount::in_memory(home.path(), 200) {
         Ok(mount) => mount,
         Err(why) => {
-            println!("SKIPPED: no small disk here, only root can mount one ({why})");
+            report_skip(&format!("no small disk here, only root can mount one ({why})"));
             return;
         }
     };

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
+use bursar_devnet::report_skip;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::caller::{AgentClient, json_or_null};
 use bursar_tests::engine::lock_folder;
@@ -51,7 +52,7 @@ fn a_data_folder_that_is_a_file_a_link_or_foreign_is_refused_by_name() {
         let output = start_refused(&path("foreign"), &StartOptions::default());
         output.assert_refusal(13, &[&text(&path("foreign")), "belongs to another account", other]);
     } else {
-        println!("SKIPPED: a folder of another account can only be made by root");
+        report_skip("a folder of another account can only be made by root");
     }
 }
 
@@ -78,7 +79,7 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
                     &["DATA_FOLDER", &text(&used.folder()), "Read-only", way_out],
                 );
             }
-            Err(why) => println!("SKIPPED: no read-only mount here ({why})"),
+            Err(why) => report_skip(&format!("no read-only mount here ({why})")),
         }
     } else {
         std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o500)).unwrap();

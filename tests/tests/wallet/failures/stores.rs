@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use bursar_core::networks::{ChainId, by_chain};
+use bursar_devnet::report_skip;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_tests::facilitator::FacilitatorHome;
 use bursar_tests::mount::Mount;
@@ -151,7 +152,7 @@ fn a_pipe_in_the_place_of_settings_or_store_is_refused_at_once() {
 fn a_first_start_that_is_killed_leaves_no_store() {
     let tried = Command::new("strace").args(["-qq", "-e", "trace=none", "true"]).output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
-        println!("SKIPPED: strace cannot be used here");
+        report_skip("strace cannot be used here");
         return;
     }
     for service in services(None) {
@@ -176,7 +177,9 @@ fn a_first_start_that_is_killed_leaves_no_store() {
 
 fn small_disk(at: &Path) -> Option<Mount> {
     Mount::in_memory(at, 80)
-        .inspect_err(|why| println!("SKIPPED: no small disk here, only root can mount one ({why})"))
+        .inspect_err(|why| {
+            report_skip(&format!("no small disk here, only root can mount one ({why})"))
+        })
         .ok()
 }
 

@@ -22,6 +22,8 @@ pub(crate) fn program(name: &str, url: &str, agent: &Agent) -> Command {
         .env("http_proxy", "http://127.0.0.1:9")
         .env("PYTHONPATH", assets())
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        // The arguments are UTF-8, also in a locale with another encoding.
+        .env("PYTHONUTF8", "1")
         .stdin(Stdio::null());
     command
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use bursar_control::answers::Answer;
 use bursar_core::derivation::Template;
 use bursar_core::ids::SeedId;
+use bursar_devnet::report_skip;
 use bursar_engine::vault::derive::private_key;
 use bursar_engine::vault::seed::Seed;
 use bursar_tests::offers::offer;
@@ -117,7 +118,7 @@ async fn t_47_nothing_secret_is_left_in_the_engines_memory_after_a_lock() {
     }
     // Control: an open wallet has its secrets in memory, so the search must find them.
     let Some(open) = found_in(engine.pid(), &needles) else {
-        eprintln!("SKIPPED: this machine does not let a test read another process's memory");
+        report_skip("this machine does not let a test read another process's memory");
         return;
     };
     for held in ["key of hmac", "entropy of a new seed", "entropy of an imported seed"] {

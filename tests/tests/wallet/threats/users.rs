@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use bursar_devnet::report_skip;
 use bursar_tests::offers::offer;
 use bursar_tests::process::{EngineProcess, StartOptions};
 
@@ -149,7 +150,7 @@ async fn t_25_no_file_is_accessible_to_others_even_for_a_moment() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_25_another_account_cannot_read_write_or_connect() {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: only root can be another account for a moment");
+        report_skip("only root can be another account for a moment");
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -208,7 +209,7 @@ async fn t_25_another_account_cannot_read_write_or_connect() {
 #[test]
 fn t_25_the_socket_rejects_other_accounts_whatever_its_mode() {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: only root can be another account for a moment");
+        report_skip("only root can be another account for a moment");
         return;
     }
     let home = tempfile::tempdir().unwrap();

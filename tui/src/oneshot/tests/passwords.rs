@@ -116,6 +116,8 @@ async fn standard_input_gives_a_line_for_each_secret() {
 fn password_file(folder: &tempfile::TempDir, mode: u32) -> SecretSource {
     use std::os::unix::fs::PermissionsExt;
     let path = folder.path().join("password");
+    // The file of another mode may be unwritable.
+    let _no_other = std::fs::remove_file(&path);
     std::fs::write(&path, "hunter2!\n").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     SecretSource::File(path)
