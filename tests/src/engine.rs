@@ -176,7 +176,12 @@ impl TestEngine {
 
     /// Returns an operator attached in this process.
     pub fn operator(&self) -> Operator {
-        Operator::new(Link::over(self.engine.attach()), PASSWORD)
+        Operator::new(self.attach(), PASSWORD)
+    }
+
+    /// Connects to the engine in this process.
+    pub fn attach(&self) -> Link {
+        Link::over(self.engine.attach())
     }
 
     /// Connects an operator to the control socket, which the engine must serve.

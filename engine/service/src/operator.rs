@@ -10,6 +10,7 @@ pub(crate) mod backup;
 mod balances;
 mod cards;
 mod config;
+mod denials;
 mod device_card;
 mod device_status;
 pub(crate) mod dialogue;
@@ -99,7 +100,7 @@ async fn dispatch(
         Order::Server(order) => server::server(engine, order).await,
         Order::Requests(order) => requests::list(engine, &order).await,
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
-        Order::Deny(order) => requests::deny(engine, &order, dialogue).await,
+        Order::Deny(order) => denials::deny(engine, &order, dialogue).await,
         Order::Quote(order) => quotes::run(engine, order).await,
         Order::Allowances(order) => allowances::run(engine, order, dialogue).await,
         Order::Venues(order) => lending::venues(engine, order).await,

@@ -14,6 +14,7 @@ mod trading;
 use bursar_core::auth::AuthMode;
 use bursar_core::card::{Card, Lane};
 use bursar_core::change::Change;
+use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_core::status::{AgentStatus, DecidedStatus, PolicyVerdict, RequestStatus};
@@ -87,6 +88,7 @@ pub enum Answer {
     Server(ServerAnswer),
     Requests { requests: Vec<RequestAnswer> },
     Decided(DecidedAnswer),
+    Denials(DenialsAnswer),
     History(HistoryAnswer),
     Activity(ActivityAnswer),
     Exported(ExportAnswer),
@@ -421,6 +423,22 @@ pub struct DecidedAnswer {
     /// As on the card, like `1.500000 USDC`.
     pub amount: String,
     pub payee: String,
+}
+
+/// The results of one command that denied several requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DenialsAnswer {
+    /// The ids of the denied requests.
+    pub denied: Vec<String>,
+    pub not_denied: Vec<NotDenied>,
+}
+
+/// A request that could not be denied, for example because another operator had decided it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotDenied {
+    pub id: String,
+    pub code: Code,
+    pub message: String,
 }
 
 /// A network that Bursar supports.

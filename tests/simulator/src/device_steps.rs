@@ -474,7 +474,7 @@ impl World {
     pub(crate) fn run_device_order(&mut self, line: String) -> Result<(), WorldFailure> {
         let parsed = parse_cached(line);
         let denied = match &parsed {
-            Parsed::Deny(deny) => Some(deny.id.clone()),
+            Parsed::Deny(deny) => deny.id.clone(),
             _other => None,
         };
         let mut operator = Operator::new(self.process().attach(), PASSWORD);

@@ -427,7 +427,7 @@ impl World {
             let approve = Approve { id: id.clone(), card: None, yes: false, confirm: None };
             (Order::Approve { id, card: None }, Parsed::Approve(approve))
         } else {
-            let deny = Deny { id: id.clone(), reason: Vec::new() };
+            let deny = Deny::one(id.clone());
             (Order::Deny { id }, Parsed::Deny(deny))
         };
         self.run_order(order, parsed, true)

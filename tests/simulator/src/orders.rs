@@ -215,7 +215,7 @@ impl World {
             Step::Approve { pick, card } => self.approve(pick, card),
             Step::Deny { pick } => {
                 let Some(id) = self.pick_held_id(pick) else { return Ok(()) };
-                let deny = Parsed::Deny(Deny { id: id.clone(), reason: Vec::new() });
+                let deny = Parsed::Deny(Deny::one(id.clone()));
                 self.run_order(Order::Deny { id }, deny, true)
             }
             Step::EditPolicy { which, variant } => {

@@ -44,6 +44,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Server(server) => engine::server(to, server, context),
         Answer::Requests { requests } => request::requests(to, requests),
         Answer::Decided(decided) => request::decision_result(to, decided),
+        Answer::Denials(denials) => request::denials(to, denials),
         Answer::History(history) => history::history(to, history),
         Answer::Activity(activity) => activity::activity(to, activity),
         Answer::Exported(exported) => history::export_result(to, exported),

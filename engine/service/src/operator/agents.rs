@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bursar_control::answers::{Answer, CredentialsAnswer, SecretField, Warning};
 use bursar_control::grammar::AgentOrder;
 use bursar_core::auth::AuthMode;
+use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name};
@@ -15,9 +16,10 @@ use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::denials::{deny_each, pending_of};
 use super::dialogue::Dialogue;
 use super::support::confirm::type_name;
-use super::support::{Done, act, describe, rehearse, require_trusted_journal};
+use super::support::{Done, act, describe, lookup, rehearse, require_trusted_journal};
 use super::wallet::open::reissue;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
@@ -36,48 +38,69 @@ pub(super) async fn run(
             let agents = agents.map(|agent| describe::agent(engine, &view.state, agent)).collect();
             Ok(Answer::Agents { agents }.into())
         }
-        AgentOrder::Show { agent } => show(engine, &find(engine, &agent)?.id),
+        AgentOrder::Show { agent } => show(engine, &lookup::agent(engine, &agent)?.id),
         AgentOrder::Register { name, auth } => register(engine, name, auth, dialogue).await,
         AgentOrder::Commission { agent, policy, label } => {
-            let id = find(engine, &agent)?.id.clone();
+            let id = lookup::agent(engine, &agent)?.id.clone();
             act(engine, Action::Commission { agent: id.clone(), policy, label }).await?;
             show(engine, &id)
         }
         AgentOrder::Edit { agent, policy, address } => {
-            let agent = find(engine, &agent)?;
+            let agent = lookup::agent(engine, &agent)?;
             edit(engine, &agent, policy, address).await
         }
         AgentOrder::Delete { agent, confirm } => {
-            let agent = find(engine, &agent)?;
+            let agent = lookup::agent(engine, &agent)?;
             delete(engine, &agent, confirm, dialogue).await
         }
         AgentOrder::Instructions { agent, regenerate } => {
-            let agent = find(engine, &agent)?;
+            let agent = lookup::agent(engine, &agent)?;
             if regenerate {
                 replace(engine, &agent, dialogue).await
             } else {
                 show_secret(engine, &agent, dialogue).await
             }
         }
-        AgentOrder::Suspend { agent } => {
-            let id = find(engine, &agent)?.id.clone();
-            act(engine, Action::Suspend { agent: id.clone() }).await?;
-            // The suspension voided the slips of all agents.
-            reissue(engine).await;
-            show(engine, &id)
+        AgentOrder::Suspend { agent, deny } => {
+            let id = lookup::agent(engine, &agent)?.id.clone();
+            suspend(engine, &id, deny, dialogue.client()).await
         }
         AgentOrder::Resume { agent } => {
-            let id = find(engine, &agent)?.id.clone();
+            let id = lookup::agent(engine, &agent)?.id.clone();
             act(engine, Action::Resume { agent: id.clone() }).await?;
             reissue(engine).await;
             show(engine, &id)
         }
         AgentOrder::Renew { agent } => {
-            let id = find(engine, &agent)?.id.clone();
+            let id = lookup::agent(engine, &agent)?.id.clone();
             act(engine, Action::Renew { agent: id.clone() }).await?;
             show(engine, &id)
         }
     }
+}
+
+/// Suspends an agent, and denies its pending requests if `deny`. Otherwise a warning offers that.
+async fn suspend(
+    engine: &Arc<EngineContext>,
+    id: &AgentId,
+    deny: bool,
+    by: Client,
+) -> Result<Done, Fault> {
+    act(engine, Action::Suspend { agent: id.clone() }).await?;
+    // The suspension voided the slips of all agents.
+    reissue(engine).await;
+    if deny {
+        deny_each(engine, &pending_of(engine, Some(id)), None, by).await;
+    }
+    let mut done = show(engine, id)?;
+    let left = pending_of(engine, Some(id)).len();
+    if left > 0 {
+        let message = format!(
+            "Its waiting requests ({left}) still wait for your decision: `deny --agent {id}` denies them."
+        );
+        done.warnings.push(Warning { code: "REQUESTS_WAIT".to_owned(), message });
+    }
+    Ok(done)
 }
 
 /// Changes the policy, the address or both. A value that is not given stays the same.
@@ -285,10 +308,4 @@ fn show(engine: &EngineContext, id: &AgentId) -> Result<Done, Fault> {
     let view = engine.core.view();
     let agent = view.state.agents.get(id).ok_or(Fault::new(Code::NothingFound))?;
     Ok(Answer::Agent(describe::agent(engine, &view.state, agent)).into())
-}
-
-fn find(engine: &EngineContext, text: &Name) -> Result<Arc<Agent>, Fault> {
-    engine.core.view().state.find_agent(text).cloned().ok_or_else(|| {
-        Fault::because(Code::NothingFound, format!("There is no agent {text}: see `agent list`."))
-    })
 }

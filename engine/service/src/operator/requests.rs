@@ -1,11 +1,11 @@
-//! The commands `requests`, `approve` and `deny`.
+//! The commands `requests` and `approve`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
 use bursar_control::card_text;
-use bursar_control::grammar::{Approve, Deny, RequestsOrder};
+use bursar_control::grammar::{Approve, RequestsOrder};
 use bursar_control::wire::Asking;
 use bursar_core::card::{Card, HoldReason};
 use bursar_core::codes::Code;
@@ -230,28 +230,7 @@ async fn confirm(
     }
 }
 
-pub(super) async fn deny(
-    engine: &Arc<EngineContext>,
-    order: &Deny,
-    dialogue: &dyn Dialogue,
-) -> Result<Done, Fault> {
-    let view = engine.core.view();
-    let request = find(engine, &view.state, &order.id, ID_DIGITS_MIN)?;
-    let reason = order.reason.join(" ");
-    if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
-        return Err(Fault::because(
-            Code::BadInput,
-            "A reason has at most 200 printable characters.",
-        ));
-    }
-    let card = card(engine, &view.state, &request, None)?;
-    let reason = Some(reason).filter(|reason| !reason.is_empty());
-    let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
-    act(engine, denied).await.map_err(|fault| explain_end(engine, request.id, fault))?;
-    Ok(decided_answer(&card, DecidedStatus::Denied))
-}
-
-fn decided_answer(card: &Card, status: DecidedStatus) -> Done {
+pub(super) fn decided_answer(card: &Card, status: DecidedStatus) -> Done {
     Answer::Decided(DecidedAnswer {
         id: card.id.to_string(),
         lane: card.terms.lane,
@@ -262,7 +241,7 @@ fn decided_answer(card: &Card, status: DecidedStatus) -> Done {
     .into()
 }
 
-fn card(
+pub(super) fn card(
     engine: &EngineContext,
     state: &State,
     request: &Request,
@@ -279,7 +258,7 @@ fn card(
 /// Replaces `REQUEST_NOT_FOUND` or `ALREADY_DECIDED` with an error that states how the request ended.
 ///
 /// The first decision wins, and a later one receives this error.
-fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
+pub(super) fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     if !matches!(fault.code, Code::RequestNotFound | Code::AlreadyDecided) {
         return fault;
     }
@@ -330,7 +309,7 @@ fn allowed_text(by: Approver, at: Utc) -> String {
 }
 
 /// Minimum length of an id prefix, without dashes, for a denial, or for an approval with `--card` or a shown card.
-const ID_DIGITS_MIN: usize = 4;
+pub(super) const ID_DIGITS_MIN: usize = 4;
 /// Minimum length of an id prefix for any other approval: the length that lists show.
 const LISTED_ID_DIGITS: usize = 8;
 
@@ -339,7 +318,7 @@ const LISTED_ID_DIGITS: usize = 8;
 /// # Errors
 /// `BAD_INPUT` if the prefix is shorter than `shortest`, `AMBIGUOUS`, or `REQUEST_NOT_FOUND`. If no pending request
 /// fits and exactly one other request does, the error states how that request ended.
-fn find(
+pub(super) fn find(
     engine: &EngineContext,
     state: &State,
     prefix: &str,

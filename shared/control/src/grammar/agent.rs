@@ -64,7 +64,15 @@ pub enum AgentOrder {
         confirm: Option<String>,
     },
     /// Refuse all requests of an agent until `agent resume`.
-    Suspend { agent: Name },
+    ///
+    /// Its waiting requests still wait for your decision, unless --deny denies them.
+    Suspend {
+        agent: Name,
+        /// Also deny the agent's waiting requests.
+        #[arg(long)]
+        #[serde(default)]
+        deny: bool,
+    },
     /// Let a suspended agent work again.
     #[command(alias = "activate")]
     Resume { agent: Name },

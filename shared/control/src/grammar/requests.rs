@@ -1,5 +1,6 @@
 //! The commands `requests`, `approve` and `deny`: one queue for every lane.
 
+use bursar_core::ids::Name;
 use bursar_core::money::Usd;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -30,10 +31,38 @@ pub struct Approve {
     pub confirm: Option<Usd>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Args, Serialize, Deserialize)]
 pub struct Deny {
     /// The request's id, or the beginning of it.
-    pub id: String,
+    #[arg(required_unless_present_any = ["agent", "all"])]
+    pub id: Option<String>,
     /// The reason, which is shown to the agent.
     pub reason: Vec<String>,
+    /// Deny every waiting request of this agent; all words are then the reason.
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    #[serde(default)]
+    pub agent: Option<Name>,
+    /// Deny every waiting request; all words are then the reason.
+    #[arg(long)]
+    #[serde(default)]
+    pub all: bool,
+}
+
+impl Deny {
+    /// Returns the order that denies one request without a reason.
+    pub fn one(id: String) -> Self {
+        Self { id: Some(id), ..Self::default() }
+    }
+
+    /// Returns the id of the one request to deny; `None` if the order denies several.
+    pub fn single_id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|_word| self.agent.is_none() && !self.all)
+    }
+
+    /// Returns the reason; empty if none was given.
+    pub fn reason_text(&self) -> String {
+        let first = self.id.iter().filter(|_word| self.single_id().is_none());
+        let words: Vec<&str> = first.chain(&self.reason).map(String::as_str).collect();
+        words.join(" ")
+    }
 }

@@ -192,7 +192,7 @@ fn order(who: usize, what: Choice, on: &RequestAnswer) -> Order {
     let card = on.card.as_ref().expect("it waits");
     let id = on.id.clone();
     match what {
-        Choice::Deny => Order::Deny(Deny { id, reason: Vec::new() }),
+        Choice::Deny => Order::Deny(Deny::one(id)),
         Choice::Approve => Order::Approve(Approve {
             id,
             card: (who < 2).then(|| card.digest.clone()),

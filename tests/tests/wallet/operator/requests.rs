@@ -2,11 +2,14 @@
 
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_control::card_text;
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, Prompt, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::limits::{HELD_PER_AGENT_MAX, HOLD_MS, LISTED_URL_CHARS_MAX, URL_BYTES_MAX};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::{Expect, Operator};
+use bursar_tui::link::Received;
 
 use super::activity::ask;
 
@@ -192,4 +195,90 @@ async fn digits_that_begin_several_ids_are_ambiguous() {
     }
     let named = operator.run_refused(&format!("deny {}", twins[1])).await;
     assert_eq!(named.code, Code::AlreadyDecided, "{named}");
+}
+
+/// Returns a wallet with two agents and two held requests of each.
+async fn two_agents_with_requests() -> TestEngine {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
+    for name in ["reader", "writer"] {
+        let agent = engine.add_agent(name, "bearer").await;
+        for n in 0..2 {
+            engine.clock.advance(300);
+            let offer = header(&challenge(BASE, 1_000_000, &format!("https://{name}.example/{n}")));
+            let ask = agent.ask(engine.now_s(), &offer, None);
+            assert_eq!(engine.post("/sign", &ask).await.0, 202);
+        }
+    }
+    engine
+}
+
+async fn held_hosts(operator: &mut Operator) -> Vec<String> {
+    let Answer::Requests { requests } = operator.must("requests").await else { panic!() };
+    requests.into_iter().map(|request| request.domain.unwrap()).collect()
+}
+
+#[tokio::test]
+async fn one_command_denies_the_requests_of_one_agent_or_of_all() {
+    let engine = two_agents_with_requests().await;
+    let mut operator = engine.operator();
+    assert_eq!(operator.run_refused("deny --agent nobody").await.code, Code::NothingFound);
+    let outcome = operator.outcome("deny --agent READER looped on one page").await;
+    let [Prompt::Confirm { lines, question }] = outcome.prompts.as_slice() else { panic!() };
+    assert_eq!(
+        (lines.as_slice(), question.as_str()),
+        (&["2 of reader".to_owned()][..], "Deny these 2 requests?")
+    );
+    let Ok(Answer::Denials(denials)) = outcome.reply.result else { panic!() };
+    assert_eq!((denials.denied.len(), denials.not_denied), (2, Vec::new()));
+    assert_eq!(held_hosts(&mut operator).await, ["writer.example", "writer.example"]);
+    // Each request has its own entry, with the reason.
+    let Answer::Activity(page) = operator.must("activity --limit 2").await else { panic!() };
+    for entry in page.entries {
+        assert_eq!(entry.kind.text(), "payment.denied");
+        assert!(entry.detail.unwrap().contains("looped on one page"));
+    }
+    operator.asking = Asking::Silent;
+    assert_eq!(operator.run_refused("deny --all").await.code, Code::ConfirmationNeeded);
+    assert_eq!(held_hosts(&mut operator).await.len(), 2, "without a yes nothing is denied");
+    operator.asking = Asking::Agreed;
+    let Answer::Denials(denials) = operator.must("deny --all").await else { panic!() };
+    assert_eq!(denials.denied.len(), 2);
+    let Answer::Denials(none) = operator.must("deny --all").await else { panic!() };
+    assert_eq!((none.denied.len(), none.not_denied.len()), (0, 0));
+}
+
+/// A request that another operator decides while the question is open is named, and the others are denied.
+#[tokio::test]
+async fn a_request_decided_elsewhere_is_named() {
+    let engine = two_agents_with_requests().await;
+    let (mut first, mut second) = (engine.operator(), engine.operator());
+    let Answer::Requests { requests } = first.must("requests").await else { panic!() };
+    let id = requests[0].id.clone();
+    let mut link = engine.attach();
+    let order = Box::new(Order::parse_line("deny --all").unwrap());
+    link.send(&ToEngine::Run { id: 1, order, asking: Asking::Interactive }).await.unwrap();
+    let prompt = link.receive().await.unwrap();
+    assert!(matches!(prompt, Received::Message(ToClient::Prompt { .. })), "{prompt:?}");
+    second.must(&format!("deny {id}")).await;
+    link.send(&ToEngine::Answer { id: 1, yes: true }).await.unwrap();
+    let done = link.receive().await.unwrap();
+    let Received::Message(ToClient::Done { reply, .. }) = done else { panic!("{done:?}") };
+    let Ok(Answer::Denials(denials)) = reply.result else { panic!("{reply:?}") };
+    assert_eq!(denials.denied.len(), 3);
+    let [failed] = denials.not_denied.as_slice() else { panic!("{denials:?}") };
+    assert_eq!((&failed.id, failed.code), (&id, Code::AlreadyDecided));
+}
+
+#[tokio::test]
+async fn a_suspension_offers_to_deny_the_agents_requests() {
+    let engine = two_agents_with_requests().await;
+    let mut operator = engine.operator();
+    let warned = operator.outcome("agent suspend reader").await.reply.warnings;
+    assert_eq!(warned[0].code, "REQUESTS_WAIT");
+    assert!(warned[0].message.contains("(2)") && warned[0].message.contains("deny --agent"));
+    assert_eq!(held_hosts(&mut operator).await.len(), 4);
+    let warned = operator.outcome("agent suspend writer --deny").await.reply.warnings;
+    assert_eq!(warned, []);
+    assert_eq!(held_hosts(&mut operator).await, ["reader.example", "reader.example"]);
 }

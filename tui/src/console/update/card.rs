@@ -154,7 +154,7 @@ pub(super) fn decide(model: &mut Model, action: KeyAction) {
         _no => {
             let id = view.id.clone();
             view.is_sent = true;
-            let order = Order::Deny(Deny { id: id.clone(), reason: Vec::new() });
+            let order = Order::Deny(Deny::one(id.clone()));
             model.call(Purpose::Decide { id, approve: false }, order, Asking::Silent);
         }
     }

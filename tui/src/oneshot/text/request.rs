@@ -1,6 +1,6 @@
 //! Pending requests, and decisions.
 
-use bursar_control::answers::{DecidedAnswer, RequestAnswer};
+use bursar_control::answers::{DecidedAnswer, DenialsAnswer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_core::card::Lane;
 use bursar_core::ids::RequestId;
@@ -101,6 +101,20 @@ pub(super) fn decision_result(to: &mut Sheet, decided: &DecidedAnswer) {
         (DecidedStatus::Denied, Lane::Trade) => {
             to.line(&format!("Denied {id}: the trade of {amount} will not be executed."));
         }
+    }
+}
+
+/// Prints the results of a command that denied several requests.
+pub(super) fn denials(to: &mut Sheet, answer: &DenialsAnswer) {
+    let DenialsAnswer { denied, not_denied } = answer;
+    match denied.len() {
+        0 if not_denied.is_empty() => to.line("No requests are waiting there: nothing was denied."),
+        0 => {}
+        1 => to.line("Denied 1 request."),
+        more => to.line(&format!("Denied {more} requests.")),
+    }
+    for request in not_denied {
+        to.line(&format!("Not denied: {}. {}", short(&request.id), request.message));
     }
 }
 

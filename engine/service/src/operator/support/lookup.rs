@@ -8,6 +8,7 @@ use bursar_core::ids::Name;
 use bursar_core::limits::FUNDS_ADDRESSES_MAX;
 use bursar_core::networks::{NETWORKS, Network, by_id_name_or_title};
 use bursar_core::text;
+use bursar_domain::agents::Agent;
 use bursar_domain::wallets::{PayingAddress, Wallet};
 
 use crate::context::EngineContext;
@@ -23,6 +24,16 @@ pub(crate) fn find_address<'a>(
     wallet.address(label).ok_or_else(|| {
         let why = format!("There is no address {label}: see `address list`.");
         Fault::because(Code::NothingFound, why)
+    })
+}
+
+/// Returns the agent with this name or code.
+///
+/// # Errors
+/// `NOTHING_FOUND`.
+pub(crate) fn agent(engine: &EngineContext, text: &Name) -> Result<Arc<Agent>, Fault> {
+    engine.core.view().state.find_agent(text).cloned().ok_or_else(|| {
+        Fault::because(Code::NothingFound, format!("There is no agent {text}: see `agent list`."))
     })
 }
 
