@@ -32,7 +32,7 @@ untrusted() {
   grep -Eq 'LIMIT_REACHED|daily limit' "$WORK/agent.log" || fail 'refused for another reason'
   bursar --json agent show reader | grep -Eq '"spent_today": ?"10.00' || fail 'the allowance is not spent'
   bursar_ audit accept --password-file "$WORK/password"
-  bursar_ policy edit careful --day 20
+  bursar_ policy edit careful --day 20 --yes
   agent /small
   paid
   stop_engine

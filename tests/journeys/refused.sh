@@ -21,7 +21,7 @@ see you 'The whole request: .:receipt '
 close you
 said 'and its entry what it was'
 
-bursar_ policy edit careful --txn 5 --password-file "$WORK/password"
+bursar_ policy edit careful --txn 5 --yes --password-file "$WORK/password"
 agent /large
 see you '1 WAITING'
 bursar_ policy edit careful --txn 1

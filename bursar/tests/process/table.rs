@@ -69,7 +69,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("positions", "positions", ("positions --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
-    row("policy.edit", "policy edit p --day 110", ("policy edit nothing --day 1", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("policy.edit", "policy edit p --day 110 --yes", ("policy edit nothing --day 1", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.list", "policy list", ("policy list x", "BAD_INPUT"), "", ""),
     row("policy.show", "policy show p", ("policy show nothing", "NOTHING_FOUND"), "", ""),
     row("policy.delete", "policy delete unused --yes", ("policy delete p --yes", "IN_USE"), "", ""),

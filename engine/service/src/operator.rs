@@ -95,7 +95,7 @@ async fn dispatch(
         Order::Seed(order) => addresses::seed(engine, order, dialogue).await,
         Order::Address(order) => addresses::address(engine, order, dialogue).await,
         Order::Balances(order) => balances::run(engine, order).await,
-        Order::Policy(order) => policies::run(engine, order).await,
+        Order::Policy(order) => policies::run(engine, order, dialogue).await,
         Order::Agent(order) => agents::run(engine, order, dialogue).await,
         Order::Server(order) => server::server(engine, order).await,
         Order::Requests(order) => requests::list(engine, &order).await,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
-use bursar_control::grammar::PolicyOrder;
+use bursar_control::grammar::{PolicyOptions, PolicyOrder};
 use bursar_core::card::Lane;
 use bursar_core::change::{self, Change};
 use bursar_core::codes::Code;
@@ -17,11 +17,17 @@ use bursar_domain::agents::PolicyRecord;
 use bursar_domain::assess::{Verdict, rehearsal};
 use bursar_domain::{Action, State};
 
+use super::dialogue::Dialogue;
+use super::support::confirm::agree;
 use super::support::{Done, act, describe, lookup};
 use crate::context::EngineContext;
 use crate::lanes::trading::default_slippage;
 
-pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Result<Done, Fault> {
+pub(super) async fn run(
+    engine: &Arc<EngineContext>,
+    order: PolicyOrder,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
     match order {
         PolicyOrder::List => {
             let view = engine.core.view();
@@ -59,21 +65,51 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
             act(engine, Action::CreatePolicy { name: name.clone(), policy }).await?;
             Ok(Done { warnings, ..show(engine, &name)? })
         }
-        PolicyOrder::Edit { name, options } => {
-            let before = find(engine, &name)?;
-            let policy = Box::new(options.apply(&before.policy));
-            let changes = policy.changes(&before.policy);
-            let mut warnings = ineffective_limits(&policy);
-            act(engine, Action::EditPolicy { name: name.clone(), policy }).await?;
-            let mut now = answer(engine, &name)?;
-            warnings.extend(loosening_warning(&changes, now.agents));
-            now.changes = Some(changes);
-            Ok(Done { answer: Answer::Policy(now), warnings, secret: None })
-        }
+        PolicyOrder::Edit { name, options } => edit(engine, name, &options, dialogue).await,
         PolicyOrder::Delete { name } => {
             act(engine, Action::DeletePolicy { name: name.clone() }).await?;
             Ok(Answer::Deleted { name: name.as_str().to_owned() }.into())
         }
+    }
+}
+
+/// Changes the given fields of a policy. Asks first if the change allows more than before.
+async fn edit(
+    engine: &Arc<EngineContext>,
+    name: Name,
+    options: &PolicyOptions,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
+    let before = find(engine, &name)?;
+    let policy = Box::new(options.apply(&before.policy));
+    let changes = policy.changes(&before.policy);
+    let looser: Vec<Change> = changes.iter().filter(|change| change.loosens).cloned().collect();
+    if !looser.is_empty() {
+        let agents = answer(engine, &name)?.agents;
+        let lines = looser.iter().map(Change::text).collect();
+        agree(dialogue, lines, &loosening_question(agents)).await?;
+        if find(engine, &name)?.version != before.version {
+            return Err(Fault::new(Code::PolicyChanged));
+        }
+    }
+    let mut warnings = ineffective_limits(&policy);
+    act(engine, Action::EditPolicy { name: name.clone(), policy }).await?;
+    let mut now = answer(engine, &name)?;
+    warnings.extend(loosening_warning(&looser, now.agents));
+    now.changes = Some(changes);
+    Ok(Done { answer: Answer::Policy(now), warnings, secret: None })
+}
+
+/// Returns the question before a change that allows more than before.
+fn loosening_question(agents: usize) -> String {
+    format!("Allow this for {}, from the next request on?", agents_text(agents))
+}
+
+fn agents_text(agents: usize) -> String {
+    match agents {
+        0 => "any agent with this policy".to_owned(),
+        1 => "its agent".to_owned(),
+        more => format!("its {more} agents"),
     }
 }
 
@@ -95,20 +131,14 @@ fn ineffective_limits(policy: &Policy) -> Vec<Warning> {
 }
 
 /// Warns of changes that allow more than before: a typing mistake looks like any other edit.
-fn loosening_warning(changes: &[Change], agents: usize) -> Option<Warning> {
-    let looser = changes.iter().filter(|change| change.loosens);
-    let looser: Vec<Change> = looser.cloned().collect();
+fn loosening_warning(looser: &[Change], agents: usize) -> Option<Warning> {
     if looser.is_empty() {
         return None;
     }
-    let affected = match agents {
-        0 => "any agent with this policy".to_owned(),
-        1 => "its agent".to_owned(),
-        more => format!("its {more} agents"),
-    };
     let message = format!(
-        "This allows more than before for {affected}, effective at once: {}.",
-        change::describe(&looser)
+        "This allows more than before for {}, effective at once: {}.",
+        agents_text(agents),
+        change::describe(looser)
     );
     Some(Warning { code: "LOOSENED".to_owned(), message })
 }

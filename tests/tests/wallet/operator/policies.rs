@@ -1,6 +1,7 @@
 //! Policies: changes of an edit, settings without effect, and the network of a rehearsal.
 
 use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_control::wire::{Asking, Prompt};
 use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::status::PolicyVerdict;
@@ -42,6 +43,29 @@ async fn a_policy_edit_lists_its_changes_and_warns_of_looser_limits() {
     assert_eq!(policy.changes, Some(Vec::new()));
     let (policy, _none) = edit_policy(&mut operator, "policy show p").await;
     assert_eq!(policy.changes, None);
+}
+
+/// A change that allows more asks first. Without an answer, or with a no, nothing changes.
+#[tokio::test]
+async fn a_loosening_asks_once_and_a_tightening_never() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
+    engine.add_agent("bot", "bearer").await;
+    let mut operator = engine.operator();
+    let asked = operator.outcome("policy edit p --txn 20 --day 90").await.prompts;
+    let [Prompt::Confirm { lines, question }] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(lines, &["max per payment 10.00 -> 20.00 USD"]);
+    assert_eq!(question, "Allow this for its agent, from the next request on?");
+    assert_eq!(operator.outcome("policy edit p --txn 5").await.prompts, []);
+    operator.asking = Asking::Silent;
+    let fault = operator.run_refused("policy edit p --txn 6").await;
+    assert_eq!(fault.code, Code::ConfirmationNeeded);
+    operator.must("policy edit p --txn 4").await;
+    operator.asking = Asking::Agreed;
+    let agreed = operator.outcome("policy edit p --txn 7").await;
+    assert_eq!((agreed.prompts, agreed.reply.result.is_ok()), (Vec::new(), true));
+    let (policy, _warnings) = edit_policy(&mut operator, "policy show p").await;
+    assert_eq!(policy.payments.per_request, "7.00");
 }
 
 #[tokio::test]
