@@ -9,7 +9,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 
 use super::{Stage, feed, held};
-use crate::console::keymap::KEYS;
+use crate::console::keymap::table::KEYS;
 use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::{PASTE_GAP_MS, Setup};

@@ -4,7 +4,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
 use super::effects::{copy_text, guard_keys, leave};
 use super::{card, overlays, run_line};
-use crate::console::keymap::{Context, KeyAction, action};
+use crate::console::keymap::table::action;
+use crate::console::keymap::{Context, KeyAction};
 use crate::console::model::balances::holding;
 use crate::console::model::context::context;
 use crate::console::model::line::Line;

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::paint::Paint;
 use super::visibility;
 use crate::console::complete;
-use crate::console::keymap::{self, Context, KeyAction};
+use crate::console::keymap::{Context, KeyAction, table};
 use crate::console::model::context::context;
 use crate::console::model::overlay::{Overlay, TextView};
 use crate::console::model::setup;
@@ -22,7 +22,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let usage = line.and_then(|line| complete::usage(&line.text())).unwrap_or_default();
     let usage = if usage.is_empty() { usage } else { format!("{usage}   ") };
-    let mut keys = keymap::bar(here, |action| does_something(model, here, action));
+    let mut keys = table::bar(here, |action| does_something(model, here, action));
     if !model.may_decide() {
         rename(&mut keys, "not now", "close");
     }

@@ -3,7 +3,8 @@
 use ratatui::layout::Rect;
 
 use super::paint::{Paint, wrap};
-use crate::console::keymap::{Context, KEYS};
+use crate::console::keymap::Context;
+use crate::console::keymap::table::KEYS;
 use crate::console::model::Model;
 use crate::console::theme::Role;
 
