@@ -67,11 +67,13 @@ said 'any size; nothing is decided where nothing can be read'
 
 see you 'esc close'
 close you
-press you y
-id=$(bursar requests --json | grep -oE '"id":"[0-9a-f-]{36}"' | head -1 | cut -d'"' -f4)
-copied() { [ "$(tmux show-buffer 2>/dev/null)" = "$id" ]; }
-until_true 'nothing was copied' copied
-said 'the id is in the clipboard'
+first() { bursar requests --json | grep -oE "\"$1\":\"$2\"" | head -1 | cut -d'"' -f4; }
+copied() { [ "$(tmux show-buffer 2>/dev/null)" = "$1" ]; }
+press you c
+until_true 'the payee was not copied' copied "$(first payee '0x[0-9a-fA-F]{40}')"
+press you c
+until_true 'the id was not copied' copied "$(first id '[0-9a-f-]{36}')"
+said 'payee and id are in the clipboard'
 
 press you C-z
 see you 'Stopped'

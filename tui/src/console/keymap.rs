@@ -23,10 +23,12 @@ pub(crate) enum Context {
     Words,
     /// The command line.
     Line,
+    /// The filter of a list.
+    Filter,
 }
 
 impl Context {
-    pub(crate) const ALL: [Context; 8] = [
+    pub(crate) const ALL: [Context; 9] = [
         Context::Panes,
         Context::Card,
         Context::CardToDeny,
@@ -35,18 +37,20 @@ impl Context {
         Context::Reading,
         Context::Words,
         Context::Line,
+        Context::Filter,
     ];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
             Context::Panes => "Panes",
             Context::Card => "A request's card",
-            Context::CardToDeny => "A request's card, opened with d to deny it",
+            Context::CardToDeny => "The card that denies a request",
             Context::YesNo => "A question",
             Context::Field => "A field",
             Context::Reading => "Text",
             Context::Words => "A new seed's words",
             Context::Line => "Command line",
+            Context::Filter => "A list's filter",
         }
     }
 }
@@ -66,6 +70,10 @@ pub(crate) enum KeyAction {
     Open,
     /// Opens the request's card to deny it, because no key denies a request that is not shown.
     OpenToDeny,
+    /// Types the filter of a list.
+    Filter,
+    /// Shows every row again.
+    ShowAll,
     Zoom,
     Sort,
     Refresh,

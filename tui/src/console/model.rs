@@ -8,12 +8,14 @@ pub(crate) mod card;
 pub(crate) mod context;
 pub(crate) mod feed;
 pub(crate) mod field;
+pub(crate) mod filter;
 pub(crate) mod line;
 mod note;
 mod notes;
 pub(crate) mod opening;
 pub(crate) mod overlay;
 pub(crate) mod rows;
+mod search;
 pub(crate) mod server;
 pub(crate) mod setup;
 mod time;
@@ -31,6 +33,7 @@ use bursar_core::text::Zone;
 use crate::console::keymap::KeyAction;
 use crate::console::theme::Theme;
 use crate::link::Secret;
+use filter::Filter;
 use line::{Line, LineHistory};
 pub(crate) use note::{FREEZE_WINDOW_MS, Note};
 use overlay::{Overlay, Question, TextView};
@@ -70,6 +73,13 @@ impl Pane {
     pub(crate) fn from_number(number: usize) -> Option<Pane> {
         Self::ALL.get(number.checked_sub(1)?).copied()
     }
+}
+
+/// A list that can be filtered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum List {
+    Pane(Pane),
+    Help,
 }
 
 /// The state of the link to the engine.
@@ -123,6 +133,16 @@ pub(crate) enum Intent {
     Redraw,
 }
 
+/// The text that was copied last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LastCopy {
+    /// The first text of the row, which identifies the row.
+    pub(crate) row: String,
+    /// The index of the copied text among those of the row.
+    pub(crate) index: usize,
+    pub(crate) at_ms: u64,
+}
+
 /// The options of a console.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Setup {
@@ -162,6 +182,10 @@ pub(crate) struct Model {
     pub(crate) is_zoomed: bool,
     /// The selected row of each pane, by its identity and not by its position.
     pub(crate) selected: BTreeMap<Pane, String>,
+    /// The filters of the lists that have one.
+    pub(crate) filters: BTreeMap<List, Filter>,
+    /// The list whose filter is being typed.
+    pub(crate) filtering: Option<List>,
     pub(crate) overlay: Option<Overlay>,
     /// The request whose card opens again once the wallet is unlocked.
     pub(crate) card_to_reopen: Option<String>,
@@ -187,6 +211,7 @@ pub(crate) struct Model {
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
     pub(crate) line_history: LineHistory,
+    pub(crate) last_copy: Option<LastCopy>,
     /// The result of the last action.
     pub(crate) last_note: Option<Note>,
     /// When the freeze key was pressed for the first time; the second press freezes.
@@ -215,6 +240,8 @@ impl Model {
             focus: Pane::Approvals,
             is_zoomed: false,
             selected: BTreeMap::new(),
+            filters: BTreeMap::new(),
+            filtering: None,
             overlay: None,
             card_to_reopen: None,
             unread: VecDeque::new(),
@@ -229,6 +256,7 @@ impl Model {
             watch_from_ms: 0,
             line: None,
             line_history: LineHistory::default(),
+            last_copy: None,
             last_note: None,
             freeze_at_ms: None,
             purposes: BTreeMap::new(),

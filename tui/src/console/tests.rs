@@ -7,6 +7,7 @@ mod first_run;
 mod hostile;
 mod life;
 mod looks;
+mod marks;
 mod news;
 mod positions;
 mod scrolling;

@@ -1,7 +1,9 @@
 //! Applies a message to the model, and returns the resulting intents.
 
 mod card;
+mod copying;
 mod effects;
+mod filter;
 mod frames;
 mod keys;
 mod overlays;
@@ -13,6 +15,8 @@ use bursar_core::fault::Fault;
 use bursar_core::settings::Notices;
 use crossterm::event::KeyEvent;
 
+use super::model::List;
+use super::model::feed::SEARCHED_ENTRIES;
 use super::model::overlay::{CardView, Overlay};
 use super::model::rows::short;
 use super::model::server::Topic;
@@ -72,9 +76,7 @@ fn handle_connected(model: &mut Model) -> Vec<Intent> {
         // The watch delivers the entries after the last known one, so the first page is not needed.
         topics.retain(|topic| *topic != Topic::Feed);
     }
-    if let Some(Overlay::Card(card)) = &mut model.overlay {
-        card.guard_keys(model.now_ms);
-    }
+    effects::guard_keys(model);
     model.mark_stale(&topics);
     model.clear_note();
     if again {
@@ -201,9 +203,14 @@ fn load_viewed_page(model: &mut Model) {
         model.server.refused_count = 0;
     }
     model.server.viewed_entry = viewed_entry.and_then(|key| key.parse().ok());
-    // Load one screen in both directions.
-    let reach = u64::from(model.size.1);
-    let missing = model.server.feed.missing_page(model.server.viewed_entry, reach);
+    let missing = match model.active_filter(List::Pane(Pane::Activity)) {
+        Some(_filter) => model.server.feed.missing_page(None, SEARCHED_ENTRIES),
+        // Load one screen in both directions.
+        None => {
+            let reach = u64::from(model.size.1);
+            model.server.feed.missing_page(model.server.viewed_entry, reach)
+        }
+    };
     if let (Some(page), false) = (missing, model.in_flight(&Purpose::Page)) {
         let order = ActivityOrder { before: Some(page.before), limit: Some(page.limit) };
         model.call(Purpose::Page, Order::Activity(order), Asking::Silent);

@@ -48,6 +48,13 @@ pub(crate) const KEYS: &[Binding] = &[
         "",
         "Open the request's card to deny it; no key approves there"
     ),
+    bind!(
+        Panes[ch('/', "/")],
+        KeyAction::Filter,
+        "",
+        "Show only the rows that contain a text, or after `!` the others"
+    ),
+    bind!(Panes[ESC], KeyAction::ShowAll, "", "Show every row again"),
     bind!(Panes [TAB, ch('l', "l"), key(KeyCode::Right, "right")], KeyAction::Next, "pane", "Next pane"),
     bind!(Panes [BACK_TAB, ch('h', "h"), key(KeyCode::Left, "left")], KeyAction::Previous, "", "Previous pane"),
     bind!(Panes[ch('1', "1")], KeyAction::Pane(1), "", "Approvals"),
@@ -78,10 +85,10 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes[ch('u', "u")], KeyAction::Unlock, "", "Open the wallet"),
     bind!(Panes[ch('n', "n")], KeyAction::Step, "", "Write the command of the next setup step"),
     bind!(
-        Panes[ch('y', "y")],
+        Panes[ch('c', "c")],
         KeyAction::Copy,
         "",
-        "Copy the selected id or address to the terminal's clipboard"
+        "Copy the selected payee, id, digest or transaction to the terminal's clipboard; again for the next of them"
     ),
     bind!(
         Panes[ch(':', ":")],
@@ -101,6 +108,13 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes [ch('q', "q"), ctrl('c', "^C")], KeyAction::Quit, "leave", "Leave the console"),
     bind!(Card[ch('y', "y")], KeyAction::Yes, "approve", "Approve the request; Enter never does"),
     bind!(Card[ch('n', "n")], KeyAction::No, "deny", "Deny it"),
+    bind!(Card[ch('d', "d")], KeyAction::OpenToDeny, "", "Go to the card that denies the request"),
+    bind!(
+        Card[ch('c', "c")],
+        KeyAction::Copy,
+        "",
+        "Copy the payee, id or digest; again for the next of them"
+    ),
     bind!(
         Card[ch('u', "u")],
         KeyAction::Unlock,
@@ -120,27 +134,40 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Card [HOME, ch('g', "g")], KeyAction::First, "", "Its first row"),
     bind!(Card [END, ch('G', "G")], KeyAction::Last, "", "Its last row"),
     bind!(Card [ESC, ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the request stays waiting"),
-    bind!(CardToDeny [ch('y', "y"), ch('n', "n")], KeyAction::No, "deny", "Deny the request"),
+    bind!(CardToDeny[ch('y', "y")], KeyAction::No, "deny", "Deny the request"),
+    bind!(CardToDeny [ENTER, ch('a', "a")], KeyAction::Open, "", "Go to the card that approves the request"),
+    bind!(
+        CardToDeny[ch('c', "c")],
+        KeyAction::Copy,
+        "",
+        "Copy the payee, id or digest; again for the next of them"
+    ),
     bind!(CardToDeny [DOWN, ch('j', "j")], KeyAction::Down, "scroll", "One row down, if the card does not fit"),
     bind!(CardToDeny [UP, ch('k', "k")], KeyAction::Up, "", "One row up"),
     bind!(CardToDeny [PAGE_DOWN, ch(' ', "space")], KeyAction::PageDown, "", "One page down"),
     bind!(CardToDeny[PAGE_UP], KeyAction::PageUp, "", "One page up"),
     bind!(CardToDeny [HOME, ch('g', "g")], KeyAction::First, "", "Its first row"),
     bind!(CardToDeny [END, ch('G', "G")], KeyAction::Last, "", "Its last row"),
-    bind!(CardToDeny [ESC, ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the request stays waiting"),
+    bind!(CardToDeny [ESC, ch('n', "n"), ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the request stays waiting"),
     bind!(YesNo[ch('y', "y")], KeyAction::Yes, "yes", "Yes"),
     bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], KeyAction::No, "no", "No"),
     bind!(Field[ENTER], KeyAction::Enter, "go on", "Submit the input"),
     bind!(Field [ESC, ctrl('c', "^C")], KeyAction::Close, "cancel", "Cancel the command"),
     bind!(Reading [UP, ch('k', "k")], KeyAction::Up, "", "One line up"),
     bind!(Reading [DOWN, ch('j', "j")], KeyAction::Down, "scroll", "One line down"),
+    bind!(
+        Reading[ch('/', "/")],
+        KeyAction::Filter,
+        "",
+        "In this help: show only the rows that contain a text"
+    ),
     bind!(Reading[PAGE_UP], KeyAction::PageUp, "", "One page up"),
     bind!(Reading [PAGE_DOWN, ch(' ', "space")], KeyAction::PageDown, "", "One page down"),
     bind!(Reading [HOME, ch('g', "g")], KeyAction::First, "", "The first line"),
     bind!(Reading [END, ch('G', "G")], KeyAction::Last, "", "The last line"),
     bind!(Reading [ESC, ch('q', "q"), ENTER, ctrl('c', "^C")], KeyAction::Close, "close", "Close the text"),
     bind!(
-        Reading[ch('y', "y")],
+        Reading[ch('c', "c")],
         KeyAction::Copy,
         "copy",
         "Copy the text to the terminal's clipboard"
@@ -156,6 +183,10 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Line[UP], KeyAction::Older, "", "The previous command"),
     bind!(Line[DOWN], KeyAction::Newer, "", "The next command"),
     bind!(Line [ESC, ctrl('c', "^C")], KeyAction::Close, "cancel", "Close the command line"),
+    bind!(Filter[ENTER], KeyAction::Enter, "keep", "Keep the filter"),
+    bind!(Filter[UP], KeyAction::Up, "", "One row up"),
+    bind!(Filter[DOWN], KeyAction::Down, "", "One row down"),
+    bind!(Filter [ESC, ctrl('c', "^C")], KeyAction::Close, "show all", "Remove the filter"),
 ];
 
 /// Returns the effect of a pressed key in this context.

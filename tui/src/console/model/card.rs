@@ -46,8 +46,10 @@ pub(crate) struct CardView {
 /// Why a key had no effect on a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// The key has no function on a card, or it was one of two keys that were pressed at once.
+    /// The key has no function on a card.
     OnlyY,
+    /// Two keys were pressed at once.
+    TwoKeys,
     /// The key has no function on a card that requires a typed amount.
     OnlyDigits,
     /// The key has no function on a card that cannot be approved.
@@ -63,6 +65,7 @@ impl Hint {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Hint::OnlyY | Hint::RowsUnseen => "press only y to approve",
+            Hint::TwoKeys => "two keys at once count as pasted text: press one",
             Hint::OnlyDigits => "type digits, then only y",
             Hint::OnlyN => "this key does nothing here",
             Hint::TooEarly => "too early: press the key again",

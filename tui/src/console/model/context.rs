@@ -6,6 +6,9 @@ use crate::console::keymap::Context;
 
 /// Returns the context that receives the keys now.
 pub(crate) fn context(model: &Model) -> Context {
+    if model.filtering.is_some() {
+        return Context::Filter;
+    }
     match &model.overlay {
         Some(Overlay::Card(view)) if view.opened_to_deny => Context::CardToDeny,
         Some(Overlay::Card(_)) => Context::Card,

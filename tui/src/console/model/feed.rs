@@ -7,6 +7,8 @@ use bursar_control::answers::ActivityRow;
 
 /// Maximum number of kept entries. The console requests a dropped entry again when the operator views it.
 const FEED_ENTRIES_MAX: usize = 2_000;
+/// Number of the newest entries that a filter searches.
+pub(crate) const SEARCHED_ENTRIES: u64 = 1_900;
 /// Number of entries of one page.
 pub(crate) const PAGE_ROWS: usize = 200;
 
@@ -30,7 +32,7 @@ impl Feed {
         self.head
     }
 
-    #[cfg(test)]
+    /// Returns the kept entries, newest first.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &ActivityRow> {
         self.rows.iter()
     }

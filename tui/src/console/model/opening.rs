@@ -21,7 +21,7 @@ pub(crate) enum RowOpening {
 
 impl Model {
     pub(crate) fn opening(&self) -> Option<RowOpening> {
-        let index = self.selected_row(self.focus);
+        let index = self.selected_index(self.focus)?;
         let server = &self.server;
         let word = |name: &str| shlex::try_quote(name).ok().map(String::from);
         let line = match self.focus {

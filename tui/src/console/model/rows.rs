@@ -9,8 +9,9 @@ use bursar_core::settings::keys::Key;
 
 use super::balances::{count, holding, holdings};
 use super::feed::PAGE_ROWS;
+use super::filter::Filter;
 use super::server::{Server, Topic};
-use super::{Model, Pane};
+use super::{List, Model, Pane};
 
 /// Maximum number of sent payments to request.
 const SENT_ROWS_MAX: usize = 200;
@@ -49,8 +50,53 @@ pub(crate) fn entry_at(server: &Server, index: usize) -> Option<u64> {
     (seq > 0).then_some(seq)
 }
 
+/// The rows of a pane that its filter shows, as indices among all its rows.
+#[derive(Debug)]
+pub(crate) enum ShownRows {
+    All(usize),
+    Some(Vec<usize>),
+}
+
+impl ShownRows {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            ShownRows::All(count) => *count,
+            ShownRows::Some(shown) => shown.len(),
+        }
+    }
+
+    /// Returns the index of the row in this place of the list.
+    pub(crate) fn index_at(&self, place: usize) -> Option<usize> {
+        match self {
+            ShownRows::All(count) => (place < *count).then_some(place),
+            ShownRows::Some(shown) => shown.get(place).copied(),
+        }
+    }
+
+    /// Returns whether the row with this index is shown.
+    pub(crate) fn contains(&self, index: usize) -> bool {
+        self.place_of(index).is_some()
+    }
+
+    fn place_of(&self, index: usize) -> Option<usize> {
+        match self {
+            ShownRows::All(count) => (index < *count).then_some(index),
+            ShownRows::Some(shown) => shown.binary_search(&index).ok(),
+        }
+    }
+
+    /// Returns the number of shown rows among the first `count` ones.
+    fn count_below(&self, count: usize) -> usize {
+        match self {
+            ShownRows::All(all) => count.min(*all),
+            ShownRows::Some(shown) => shown.partition_point(|index| *index < count),
+        }
+    }
+}
+
 impl Model {
-    pub(crate) fn row_count(&self, pane: Pane) -> usize {
+    /// Returns the number of all rows of a pane.
+    fn row_count(&self, pane: Pane) -> usize {
         let server = &self.server;
         match pane {
             Pane::Approvals => server.queue.len(),
@@ -59,6 +105,29 @@ impl Model {
             Pane::Policies => server.policies.as_ref().map_or(0, Vec::len),
             Pane::Activity => usize::try_from(server.feed.head()).unwrap_or(usize::MAX),
             Pane::Sent => server.sent.as_ref().map_or(0, Vec::len),
+        }
+    }
+
+    /// Returns the filter of a list, if it hides rows.
+    pub(crate) fn active_filter(&self, list: List) -> Option<&Filter> {
+        self.filters.get(&list).filter(|filter| !filter.is_idle())
+    }
+
+    /// Returns the rows of a pane that its filter shows.
+    pub(crate) fn shown_rows(&self, pane: Pane) -> ShownRows {
+        let Some(filter) = self.active_filter(List::Pane(pane)) else {
+            return ShownRows::All(self.row_count(pane));
+        };
+        let shows = |index: &usize| filter.shows(&self.row_text(pane, *index));
+        match pane {
+            // Entries that are not loaded are not searched: a journal may have millions.
+            Pane::Activity => {
+                let head = self.server.feed.head();
+                let loaded = self.server.feed.rows().map(|row| head.saturating_sub(row.seq));
+                let loaded = loaded.filter_map(|index| usize::try_from(index).ok());
+                ShownRows::Some(loaded.filter(shows).collect())
+            }
+            _whole => ShownRows::Some((0..self.row_count(pane)).filter(shows).collect()),
         }
     }
 
@@ -75,37 +144,59 @@ impl Model {
         }
     }
 
-    /// Returns the index of the selected row; 0 if nothing was selected or the row has gone.
-    pub(crate) fn selected_row(&self, pane: Pane) -> usize {
-        let Some(key) = self.selected.get(&pane) else { return 0 };
-        let index = match pane {
-            Pane::Approvals => self.server.queue.iter().position(|row| row.request.id == *key),
-            Pane::Balances => holdings(&self.server).position(|row| row.key() == *key),
+    /// Returns the index of the row with this identity.
+    fn index_of(&self, pane: Pane, key: &str) -> Option<usize> {
+        let server = &self.server;
+        match pane {
+            Pane::Approvals => server.queue.iter().position(|row| row.request.id == key),
+            Pane::Balances => holdings(server).position(|row| row.key() == key),
             // The number of an entry gives its row without a search through thousands of rows.
-            Pane::Activity => key
-                .parse::<u64>()
-                .ok()
-                .and_then(|seq| usize::try_from(self.server.feed.head().checked_sub(seq)?).ok()),
-            Pane::Sent => self
-                .server
-                .sent
-                .as_ref()
-                .and_then(|rows| rows.iter().position(|row| row.id == *key)),
-            other => (0..self.row_count(other))
-                .find(|index| self.row_key(other, *index).as_ref() == Some(key)),
-        };
-        index.unwrap_or(0).min(self.row_count(pane).saturating_sub(1))
+            Pane::Activity => {
+                let back = server.feed.head().checked_sub(key.parse::<u64>().ok()?)?;
+                usize::try_from(back).ok()
+            }
+            Pane::Sent => server.sent.as_ref()?.iter().position(|row| row.id == key),
+            Pane::Agents => server.agents.as_ref()?.iter().position(|row| row.agent_id == key),
+            Pane::Policies => server.policies.as_ref()?.iter().position(|row| row.name == key),
+        }
     }
 
-    pub(crate) fn select(&mut self, pane: Pane, index: usize) {
-        let count = match (pane, self.server.pending(self.now_ms).count()) {
+    /// Returns the place of the selected row among the shown ones; 0 if nothing was selected or the row has gone.
+    pub(crate) fn selected_row(&self, pane: Pane) -> usize {
+        self.place_of_selected(pane, &self.shown_rows(pane))
+    }
+
+    fn place_of_selected(&self, pane: Pane, shown: &ShownRows) -> usize {
+        let index = self.selected.get(&pane).and_then(|key| self.index_of(pane, key));
+        let place = index.and_then(|index| shown.place_of(index));
+        place.unwrap_or(0).min(shown.len().saturating_sub(1))
+    }
+
+    /// Returns the index of the selected row among all rows; `None` if no row is shown.
+    pub(crate) fn selected_index(&self, pane: Pane) -> Option<usize> {
+        let shown = self.shown_rows(pane);
+        shown.index_at(self.place_of_selected(pane, &shown))
+    }
+
+    /// Moves the selection of the pane with the focus by this many rows.
+    pub(crate) fn move_selection(&mut self, by: isize) {
+        let pane = self.focus;
+        let place = self.selected_row(pane).saturating_add_signed(by);
+        self.select(pane, place);
+    }
+
+    /// Selects the row in this place of the shown ones, or the last row.
+    pub(crate) fn select(&mut self, pane: Pane, place: usize) {
+        let shown = self.shown_rows(pane);
+        let count = match (pane, shown.count_below(self.server.pending(self.now_ms).count())) {
             // Closed requests are below pending ones. They can be selected only if no request is pending.
             (Pane::Approvals, waiting @ 1..) => waiting,
-            _any => self.row_count(pane),
+            _any => shown.len(),
         };
-        let key = self.row_key(pane, index.min(count.saturating_sub(1)));
+        let index = shown.index_at(place.min(count.saturating_sub(1)));
+        let key = index.and_then(|index| self.row_key(pane, index));
         // At the top of the feed no entry is selected, so that the feed follows new entries.
-        match key.filter(|_key| pane != Pane::Activity || index > 0) {
+        match key.filter(|_key| pane != Pane::Activity || place > 0) {
             Some(key) => {
                 self.selected.insert(pane, key);
             }

@@ -83,13 +83,15 @@ impl Model {
             Some(Overlay::Card(view)) => Some(view.id.clone()),
             _other => None,
         };
+        let place = self.selected_row(Pane::Approvals);
         self.server.reorder(self.now_ms, kept.as_deref());
         let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.find_queued(id));
         let waits = known.is_some_and(|known| known.closed_reason(self.now_ms).is_none());
         let others = self.server.pending(self.now_ms).next().is_some();
         // Select the first row as soon as there is one, so that later requests do not move the selection.
         if (known.is_none() && !self.server.queue.is_empty()) || (!waits && others) {
-            self.select(Pane::Approvals, 0);
+            // After a decision the cursor keeps its place: the next request is there.
+            self.select(Pane::Approvals, place);
         }
     }
 }

@@ -227,7 +227,7 @@ fn key_without_effect_on_a_card_shows_a_hint() {
         assert!(!stage.screen().contains("[1.5"), "{}", stage.screen());
     }
     for (keys, moment, said) in [
-        ("yy", KEY_GUARD_MS, "press only y to approve"),
+        ("yy", KEY_GUARD_MS, "two keys at once count as pasted text"),
         ("y", 0, "too early: press the key again"),
         ("n", 0, "too early: press the key again"),
     ] {
@@ -246,31 +246,64 @@ fn key_without_effect_on_a_card_shows_a_hint() {
 
 #[test]
 fn after_the_deny_key_y_denies_and_no_key_approves() {
-    for (size, confirms) in [(SIZE, "y"), ((60, 16), "y"), (SIZE, "n")] {
+    for size in [SIZE, (60, 16)] {
         // The second request requires a typed amount, and the third cannot be approved.
         for opens in ["d", "jd", "jjd"] {
             let mut stage = Stage::with_all_panes(size);
             stage.keys(opens);
             stage.wait(KEY_GUARD_MS);
             let screen = stage.screen();
-            assert!(screen.contains("Deny request") && screen.contains("y denies it"), "{screen}");
+            assert!(screen.contains("Deny 0123ab0"), "{screen}");
+            assert!(screen.contains(" y deny   esc not now "), "{screen}");
             stage.keys("d");
             stage.wait(KEY_GUARD_MS);
             assert!(
                 stage.take_newest_order("deny").is_none(),
                 "the key that opened it does not confirm"
             );
-            stage.keys(confirms);
-            assert!(sent_approval(&mut stage).is_none(), "{opens} {confirms}");
-            assert!(stage.take_newest_order("deny").is_some(), "{opens} {confirms}");
+            stage.keys("y");
+            assert!(sent_approval(&mut stage).is_none(), "{opens}");
+            assert!(stage.take_newest_order("deny").is_some(), "{opens}");
         }
     }
+}
+
+/// The key that confirms does what the title asks, also after the operator changed their mind.
+#[test]
+fn each_card_leads_to_the_other_one_and_n_answers_its_title() {
+    let mut stage = Stage::with_all_panes(SIZE);
+    for (keys, title, sends) in [
+        ("d", "Deny 0123ab01?", None),
+        ("a", "Request 0123ab01", None),
+        ("d", "Deny 0123ab01?", None),
+        ("n", "1 Approvals", None),
+        ("d", "Deny 0123ab01?", None),
+        ("a", "Request 0123ab01", None),
+        ("y", "Request 0123ab01", Some("approve")),
+    ] {
+        stage.keys(keys);
+        stage.wait(PASTE_GAP_MS);
+        for order in ["approve", "deny"] {
+            let sent = stage.take_newest_order(order).is_some();
+            assert_eq!(sent, sends == Some(order), "{keys} {title} {order}");
+        }
+        assert!(stage.screen().contains(title), "{keys}: {}", stage.screen());
+        stage.wait(KEY_GUARD_MS);
+    }
+    // A key that is too early after the change of the card decides nothing.
+    let mut stage = Stage::with_all_panes(SIZE);
+    stage.keys("a");
+    stage.wait(KEY_GUARD_MS);
+    stage.keys("d");
+    stage.wait(KEY_GUARD_MS - 1);
+    stage.keys("y");
+    assert!(sent_approval(&mut stage).is_none() && stage.take_newest_order("deny").is_none());
 }
 
 /// No keys approve on a card that was opened to deny, even if the amount is typed or the unlock key is pressed.
 #[test]
 fn no_key_approves_on_a_card_that_was_opened_to_deny() {
-    for keys in ["1.50y", "u1.50y", "ay", "jy", " y", "Gy"] {
+    for keys in ["1.50y", "u1.50y", "jy", " y", "Gy"] {
         let mut stage = Stage::with_all_panes(SIZE);
         stage.keys("jd");
         for key in keys.chars() {

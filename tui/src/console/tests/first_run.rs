@@ -146,7 +146,7 @@ fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
         let mut stage = stage_with_words(size);
         assert_screen("seed_words", &stage);
         // Any program can read the clipboard.
-        stage.keys("y");
+        stage.keys("c");
         assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));
         stage.press(KeyCode::Enter);
         assert!(!stage.screen().contains("sausage"));
@@ -253,7 +253,7 @@ fn credentials_of_a_new_agent_are_copied_whole() {
             Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Token) });
         stage.frame(ToClient::Done { id, reply });
         assert_screen("agent_block", &stage);
-        stage.keys("y");
+        stage.keys("c");
         let copied = stage.intents.last().unwrap();
         assert!(copied.contains(&format!("export WALLET_AGENT_TOKEN={token}\\n")), "{copied}");
     }
@@ -282,7 +282,7 @@ fn seed_words_are_never_copied_to_the_clipboard() {
     let (id, _) = stage.take_newest_order("seed.words").unwrap();
     deliver_words(&mut stage, id);
     assert!(stage.screen().contains("sausage"));
-    stage.keys("y");
+    stage.keys("c");
     assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));
     assert!(stage.screen().contains("Not copied"));
 }

@@ -41,7 +41,7 @@ pub(super) fn reject_paste(model: &mut Model) {
 /// Shows a hint after two keys that were so close together that they count as a paste.
 pub(super) fn two_keys_at_once(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
-        view.hint = Some(Hint::OnlyY);
+        view.hint = Some(Hint::TwoKeys);
     }
 }
 
@@ -85,6 +85,12 @@ pub(super) fn handle_key(
     if action.is_some_and(|action| scroll(model, action)) {
         return Vec::new();
     }
+    if matches!(action, Some(KeyAction::Open | KeyAction::OpenToDeny)) {
+        return switch_card(model, action == Some(KeyAction::OpenToDeny));
+    }
+    if action == Some(KeyAction::Copy) {
+        return super::copying::copy(model);
+    }
     // A retry decides nothing, so it needs no pause.
     if action == Some(KeyAction::Retry) && model.retry_device() {
         return Vec::new();
@@ -124,6 +130,19 @@ pub(super) fn handle_key(
         }
         // The key may have been typed or pasted for something else.
         _other => view.guard_keys(now_ms),
+    }
+    Vec::new()
+}
+
+/// Turns the card into the one that denies the request, or back into the one that approves it.
+fn switch_card(model: &mut Model, to_deny: bool) -> Vec<Intent> {
+    let now_ms = model.now_ms;
+    if let Some(Overlay::Card(view)) = &mut model.overlay
+        && !view.is_sent
+    {
+        view.opened_to_deny = to_deny;
+        view.hint = None;
+        view.guard_keys(now_ms);
     }
     Vec::new()
 }

@@ -2,21 +2,18 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
-use super::effects::{copy_text, guard_keys, leave};
-use super::{card, overlays, run_line};
+use super::effects::{guard_keys, leave};
+use super::{card, copying, filter, overlays, run_line};
 use crate::console::keymap::table::action;
 use crate::console::keymap::{Context, KeyAction};
-use crate::console::model::balances::holding;
 use crate::console::model::context::context;
 use crate::console::model::line::Line;
 use crate::console::model::opening::RowOpening;
 use crate::console::model::overlay::Overlay;
-use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
 use crate::console::model::{FREEZE_WINDOW_MS, Intent, Model, PASTE_GAP_MS, Pane};
 use bursar_control::grammar::{Order, WalletOrder};
-use zeroize::Zeroizing;
 
 /// A second freeze key that comes too late shows a message, but only within this time.
 const FREEZE_LATE_MS: u64 = 10_000;
@@ -60,6 +57,7 @@ pub(super) fn handle_key(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     match context {
         Context::Panes => action.map_or_else(Vec::new, |action| handle_pane_key(model, action)),
         Context::Card | Context::CardToDeny => card::handle_key(model, key, action),
+        Context::Filter => filter::handle_key(model, key, action),
         Context::YesNo => overlays::handle_yes_no_key(model, action),
         Context::Field => overlays::handle_field_key(model, key, action),
         Context::Reading | Context::Words => {
@@ -120,10 +118,10 @@ fn suspend(model: &mut Model) -> Vec<Intent> {
 
 fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
     match action {
-        KeyAction::Up => move_selection(model, -1),
-        KeyAction::Down => move_selection(model, 1),
-        KeyAction::PageUp => move_selection(model, -page_rows(model)),
-        KeyAction::PageDown => move_selection(model, page_rows(model)),
+        KeyAction::Up => model.move_selection(-1),
+        KeyAction::Down => model.move_selection(1),
+        KeyAction::PageUp => model.move_selection(-page_rows(model)),
+        KeyAction::PageDown => model.move_selection(page_rows(model)),
         KeyAction::First => model.select(model.focus, 0),
         KeyAction::Last => model.select(model.focus, usize::MAX),
         KeyAction::Next => switch_pane(model, 1),
@@ -140,6 +138,8 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
                 view.opened_to_deny = true;
             }
         }
+        KeyAction::Filter => filter::begin(model),
+        KeyAction::ShowAll => filter::show_all(model),
         KeyAction::Zoom => model.is_zoomed = !model.is_zoomed,
         KeyAction::Sort => {
             model.server.queue.sort_by_key(|waiting| waiting.deadline_ms);
@@ -150,13 +150,13 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
             model.retry_device();
         }
         KeyAction::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
-        KeyAction::Step if setup::try_line(model).is_some() => return copy(model),
+        KeyAction::Step if setup::try_line(model).is_some() => return copying::copy(model),
         KeyAction::Step => {
             if let Some(step) = setup::steps(model).into_iter().find(|step| !step.is_done) {
                 model.line = Some(Line::of(&step.line));
             }
         }
-        KeyAction::Copy => return copy(model),
+        KeyAction::Copy => return copying::copy(model),
         KeyAction::Command => model.line = Some(Line::default()),
         KeyAction::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
         KeyAction::Quit => return leave(model),
@@ -181,12 +181,6 @@ fn page_rows(model: &Model) -> isize {
     isize::from(i16::try_from((model.size.1 / 2).max(1)).unwrap_or(1))
 }
 
-fn move_selection(model: &mut Model, by: isize) {
-    let pane = model.focus;
-    let index = model.selected_row(pane).saturating_add_signed(by);
-    model.select(pane, index);
-}
-
 fn switch_pane(model: &mut Model, by: usize) {
     let index = model.focus.number().saturating_sub(1).saturating_add(by);
     let number = index.checked_rem(Pane::ALL.len()).unwrap_or(0).saturating_add(1);
@@ -209,34 +203,4 @@ fn open(model: &mut Model) {
         Some(RowOpening::Text(view)) => model.overlay = Some(Overlay::Text(view)),
         None => {}
     }
-}
-
-fn copy(model: &mut Model) -> Vec<Intent> {
-    if let Some(line) = setup::try_line(model).filter(|_line| model.focus == Pane::Approvals) {
-        return copy_text(model, Zeroizing::new(line), "the line");
-    }
-    let index = model.selected_row(model.focus);
-    let server = &model.server;
-    let text = match model.focus {
-        Pane::Approvals => server.queue.get(index).map(|row| row.request.id.clone()),
-        Pane::Balances => holding(server, index)
-            .and_then(|row| row.address(server))
-            .or_else(|| Some(server.addresses.as_ref()?.first()?.address.clone())),
-        Pane::Agents => {
-            server.agents.as_ref().and_then(|rows| rows.get(index)).map(|row| row.agent_id.clone())
-        }
-        Pane::Policies => {
-            server.policies.as_ref().and_then(|rows| rows.get(index)).map(|row| row.name.clone())
-        }
-        Pane::Activity => entry_at(server, index)
-            .and_then(|seq| server.feed.get(seq))
-            .and_then(|row| row.request.clone()),
-        Pane::Sent => server
-            .sent
-            .as_ref()
-            .and_then(|rows| rows.get(index))
-            .map(|row| row.tx_hash.clone().unwrap_or_else(|| row.id.clone())),
-    };
-    let Some(text) = text else { return Vec::new() };
-    copy_text(model, Zeroizing::new(text.clone()), &text)
 }

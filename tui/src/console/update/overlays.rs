@@ -5,6 +5,7 @@ use bursar_core::limits::PASSWORD_CHARS_MIN;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::keymap::KeyAction;
+use crate::console::model::List;
 use crate::console::model::overlay::{Field, Overlay, Question};
 use crate::console::model::words::{EntryResult, WordCheck};
 use crate::console::model::{Intent, Model};
@@ -210,6 +211,7 @@ pub(super) fn handle_reading_key(model: &mut Model, action: Option<KeyAction>) -
         Some(KeyAction::Last) => *scroll = last,
         Some(KeyAction::Check) => return ask_words(model),
         Some(KeyAction::Copy) => return copy(model),
+        Some(KeyAction::Filter) => super::filter::begin(model),
         Some(KeyAction::Close) => return close(model),
         _other => {}
     }
@@ -235,6 +237,7 @@ fn close(model: &mut Model) -> Vec<Intent> {
     if matches!(&model.overlay, Some(Overlay::Text(view)) if view.checks_words) {
         model.note("Not checked. `seed words` shows and checks them later.");
     }
+    model.filters.remove(&List::Help);
     model.overlay = None;
     vec![Intent::Redraw]
 }
@@ -243,6 +246,9 @@ fn close(model: &mut Model) -> Vec<Intent> {
 /// never decides.
 pub(super) fn handle_paste(model: &mut Model, text: &str) -> Vec<Intent> {
     model.unconfirmed_key = None;
+    if super::filter::paste(model, text) {
+        return Vec::new();
+    }
     match (&mut model.overlay, &mut model.line) {
         (Some(Overlay::Ask(question)), _) if question.takes_paste() && !question.is_sent => {
             text.chars().for_each(|ch| question.field.push(ch));

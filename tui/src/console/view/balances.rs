@@ -3,9 +3,13 @@
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
-use super::lists::{FOREIGN_SYMBOL_CHARS_MAX, count_note, failure, paint_lines, without_rows};
+use super::lists::{
+    FOREIGN_SYMBOL_CHARS_MAX, count_note, failure, paint_lines, title, without_matches,
+    without_rows,
+};
 use super::paint::{Column, Paint, left, right, wrap};
 use super::positions::PositionsPart;
+use crate::console::model::List;
 use crate::console::model::balances::{BalanceRow, balances};
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
@@ -23,13 +27,24 @@ const BOTH_ROWS_MIN: u16 = 6;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Balances;
-    let rows = balances(&model.server);
+    let shown = model.shown_rows(Pane::Balances);
+    let all = balances(&model.server);
+    let is_shown = |index: usize| shown.contains(index);
+    let (all_balances, rows) = (all.len(), all.into_iter().enumerate());
+    let rows: Vec<_> =
+        rows.filter(|(index, _row)| is_shown(*index)).map(|(_index, row)| row).collect();
     let failed = failure(model, paint, Topic::Balances);
-    let inside = paint.pane(area, focused, "2 Balances", &note(model, paint, rows.len()));
+    let title = title(model, Pane::Balances);
+    let inside = paint.pane(area, focused, &title, &note(model, paint, rows.len()));
     let selected = focused.then(|| model.selected_row(Pane::Balances));
     // Positions are below the balances.
     let position = selected.and_then(|index| index.checked_sub(rows.len()));
-    let part = PositionsPart::of(model, paint, inside.width);
+    let part = PositionsPart::of(model, paint, inside.width, |index| {
+        is_shown(all_balances.saturating_add(index))
+    });
+    if shown.len() == 0 && model.active_filter(List::Pane(Pane::Balances)).is_some() {
+        return paint_lines(paint, inside, &without_matches(inside));
+    }
     let position = position.filter(|_index| !part.is_empty());
     let inside = match position {
         Some(_) => inside,

@@ -35,7 +35,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     if here == Context::Panes && !model.setup.observe && is_up(model) {
         if setup::try_line(model).is_some() {
-            keys.insert(0, ("y", "copy the line"));
+            keys.insert(0, ("c", "copy the line"));
         } else if setup::is_open(model) {
             keys.insert(0, ("n", "next step"));
         } else if model.server.is_locked() {

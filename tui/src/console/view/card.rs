@@ -150,8 +150,8 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
         false => String::new(),
     };
     let note = format!("{position}{}", time_note(model, view));
-    let what = if view.opened_to_deny { "Deny request" } else { "Request" };
-    let title = format!("{what} {}", view.card.id.short());
+    let id = view.card.id.short();
+    let title = if view.opened_to_deny { format!("Deny {id}?") } else { format!("Request {id}") };
     let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), &title, &note);
     let rows = layout.visible_rows(view).map(|row| (&row.text, row.role));
     let rows = rows.chain(layout.state.iter().map(|(text, role)| (text, *role)));

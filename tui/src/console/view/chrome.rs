@@ -9,6 +9,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::overlays;
 use super::paint::{Paint, wrap};
+use crate::console::model::filter::Filter;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
@@ -139,6 +140,10 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         paint.text(area, 0, 0, &format!(":{shown}"), Role::Plain);
         let column = u16::try_from(line.cursor().saturating_sub(skipped)).unwrap_or(0);
         paint.place_cursor(area, column.saturating_add(1), 0);
+    } else if let Some(list) = model.filtering {
+        let text = model.filters.get(&list).map_or("", Filter::text);
+        let column = paint.text(area, 0, 0, &format!("/{text}"), Role::Plain);
+        paint.place_cursor(area, column, 0);
     } else if let Some(note) = &model.last_note {
         let role = if note.failed { Role::Alarm } else { Role::Plain };
         paint.text(area, 0, 0, &note.text, role);
@@ -149,7 +154,7 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 ///
 /// It does nothing while an overlay or a command line is open, because the bar then shows their keys.
 pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> bool {
-    let is_free = model.line.is_none() && model.overlay.is_none();
+    let is_free = model.line.is_none() && model.overlay.is_none() && model.filtering.is_none();
     let Some(note) = model.last_note.as_ref().filter(|_note| is_free) else { return false };
     let rows = wrap(&note.text, usize::from(both.width), 0);
     let [first, rest @ ..] = rows.as_slice() else { return false };

@@ -3,7 +3,9 @@
 use bursar_core::status::EntryKind;
 use ratatui::layout::Rect;
 
+use super::lists::{paint_lines, title, without_matches};
 use super::paint::{Paint, left, right};
+use crate::console::model::List;
 use crate::console::model::rows::{entry_at, short};
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
@@ -19,9 +21,19 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         (newest, false) => format!("{newest} entries"),
         (newest, true) => format!("{newest} entries, g follows"),
     };
-    let inside = paint.pane(area, focused, "5 Activity", &note);
-    let count = model.row_count(Pane::Activity);
-    if count == 0 {
+    let shown = model.shown_rows(Pane::Activity);
+    let note = match model.active_filter(List::Pane(Pane::Activity)) {
+        // Only loaded entries are searched.
+        Some(_filter) => {
+            format!("{} of the {} newest", shown.len(), model.server.feed.rows().count())
+        }
+        None => note,
+    };
+    let inside = paint.pane(area, focused, &title(model, Pane::Activity), &note);
+    if shown.len() == 0 && newest > 0 {
+        return paint_lines(paint, inside, &without_matches(inside));
+    }
+    if shown.len() == 0 {
         paint.text(inside, 1, 0, "Nothing has happened yet.", Role::Quiet);
         return;
     }
@@ -40,8 +52,11 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if wide {
         columns.push(left("ID", 8).rank(4));
     }
-    paint.table(inside, &columns, (count, selected), |index| {
-        let row = entry_at(&model.server, index).and_then(|seq| model.server.feed.get(seq));
+    paint.table(inside, &columns, (shown.len(), selected), |place| {
+        let index = shown.index_at(place);
+        let row = index
+            .and_then(|index| entry_at(&model.server, index))
+            .and_then(|seq| model.server.feed.get(seq));
         // The entry has not been loaded yet.
         let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
         let role = match row.kind {

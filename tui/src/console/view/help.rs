@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::paint::{Paint, wrap};
 use crate::console::keymap::Context;
 use crate::console::keymap::table::KEYS;
+use crate::console::model::List;
 use crate::console::model::Model;
 use crate::console::theme::Role;
 
@@ -29,8 +30,16 @@ const GLOSSARY: [(&str, &str); 11] = [
     ("commission", "To give an agent its policy and its paying address"),
 ];
 
-/// Returns the rows of the help: a heading or name, and its meaning.
+/// Returns the rows of the help that its filter shows: a heading or name, and its meaning.
 pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
+    let mut rows = all_rows(model, body);
+    if let Some(filter) = model.active_filter(List::Help) {
+        rows.retain(|(name, about)| filter.shows(&format!("{name} {about}")));
+    }
+    rows
+}
+
+fn all_rows(model: &Model, body: Rect) -> Vec<(String, String)> {
     let room = usize::from(WIDTH.min(body.width).saturating_sub(NAME_WIDTH).saturating_sub(4));
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut entry = |name: String, about: &str| {
@@ -69,8 +78,11 @@ fn engine(model: &Model) -> &'static str {
 pub(super) fn draw(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
     let rows = rows(model, body);
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside =
-        paint.dialog(body, (WIDTH, height), "Help: keys, then words (G)", "j k scroll, esc closes");
+    let title = match model.active_filter(List::Help) {
+        Some(filter) => format!("Help /{}", filter.text()),
+        None => "Help: keys, then words (G)".to_owned(),
+    };
+    let inside = paint.dialog(body, (WIDTH, height), &title, "j k scroll, / filter, esc closes");
     let scroll = scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
     for (row, (name, about)) in rows.iter().skip(scroll).enumerate() {
         let row = u16::try_from(row).unwrap_or(u16::MAX);

@@ -6,6 +6,7 @@ use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
 use super::paint::{Column, Paint, left, right, wrap};
+use crate::console::model::List;
 use crate::console::model::rows::short;
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
@@ -21,18 +22,38 @@ fn list(
     area: Rect,
     (pane, topic): (Pane, Topic),
     (columns, empty): (&[Column<'_>], &str),
-    row: impl FnMut(usize) -> Vec<(String, Role)>,
+    mut row: impl FnMut(usize) -> Vec<(String, Role)>,
 ) {
     let focused = model.focus == pane;
-    let count = model.row_count(pane);
+    let shown = model.shown_rows(pane);
     let failed = failure(model, paint, topic);
-    let title = format!("{} {}", pane.number(), pane.title());
-    let inside = paint.pane(area, focused, &title, &count_note(count, failed));
-    if count == 0 {
-        return paint_lines(paint, inside, &without_rows(inside, failed, empty));
+    let note = count_note(shown.len(), failed);
+    let inside = paint.pane(area, focused, &title(model, pane), &note);
+    if shown.len() == 0 {
+        let lines = match model.active_filter(List::Pane(pane)) {
+            Some(_filter) => without_matches(inside),
+            None => without_rows(inside, failed, empty),
+        };
+        return paint_lines(paint, inside, &lines);
     }
     let selected = focused.then(|| model.selected_row(pane));
-    paint.table(inside, columns, (count, selected), row);
+    paint.table(inside, columns, (shown.len(), selected), |place| {
+        shown.index_at(place).map_or_else(Vec::new, &mut row)
+    });
+}
+
+/// Returns the title of a pane: its number, its name and its filter.
+pub(super) fn title(model: &Model, pane: Pane) -> String {
+    let filter = model.active_filter(List::Pane(pane));
+    let filter = filter.map_or_else(String::new, |filter| format!(" /{}", filter.text()));
+    format!("{} {}{filter}", pane.number(), pane.title())
+}
+
+/// Returns the lines of a pane whose filter hides every row.
+pub(super) fn without_matches(inside: Rect) -> Vec<(String, Role)> {
+    let room = usize::from(inside.width.saturating_sub(2));
+    let lines = wrap("No row matches the filter: esc shows all rows.", room, 0);
+    lines.into_iter().map(|line| (line, Role::Quiet)).collect()
 }
 
 /// Returns why the last query of a topic failed. Without an engine it returns `None`, because all data is old and

@@ -49,8 +49,16 @@ struct Piece {
 }
 
 impl<'a> PositionsPart<'a> {
-    pub(super) fn of(model: &'a Model, paint: &Paint<'_>, width: u16) -> Self {
-        let rows: Vec<_> = positions(&model.server).collect();
+    /// Lays out the rows for which `is_shown` is true, by their index among the positions.
+    pub(super) fn of(
+        model: &'a Model,
+        paint: &Paint<'_>,
+        width: u16,
+        is_shown: impl Fn(usize) -> bool,
+    ) -> Self {
+        let rows = positions(&model.server).enumerate();
+        let rows = rows.filter(|(index, _row)| is_shown(*index)).map(|(_index, row)| row);
+        let rows: Vec<_> = rows.collect();
         let failed = failure(model, paint, Topic::Positions);
         let (text, notice_role) = notice(model, failed, rows.len());
         let room = usize::from(width.saturating_sub(INDENT));

@@ -8,8 +8,9 @@ use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
 use super::card::{INDENT, rank, time_left_text, warning};
+use super::lists::{paint_lines, title, without_matches};
 use super::paint::{Column, Paint, left as column, right, wrap};
-use crate::console::model::rows::short;
+use crate::console::model::rows::{ShownRows, short};
 use crate::console::model::server::{QueuedRequest, Topic};
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
@@ -44,9 +45,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         (held, false, true) => format!("{held} waiting, and more not shown"),
         (held, false, false) => format!("{held} waiting"),
     };
-    let inside = paint.pane(area, focused, "1 Approvals", &note);
-    let queue = &model.server.queue;
-    if queue.is_empty() {
+    let inside = paint.pane(area, focused, &title(model, Pane::Approvals), &note);
+    if model.server.queue.is_empty() {
         let room = usize::from(inside.width.saturating_sub(2));
         let mut row = 1;
         for (text, role) in empty_queue_lines(model) {
@@ -57,8 +57,11 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         }
         return;
     }
-    let selected = model.selected_row(Pane::Approvals);
-    paint_rows(model, paint, inside, (queue.len(), Some(selected)));
+    let shown = model.shown_rows(Pane::Approvals);
+    if shown.len() == 0 {
+        return paint_lines(paint, inside, &without_matches(inside));
+    }
+    paint_rows(model, paint, inside, &shown);
 }
 
 /// Returns the lines of an empty queue: problems that may be its cause, or the statement that no requests are waiting.
@@ -110,7 +113,7 @@ fn empty_queue_lines(model: &Model) -> Vec<(String, Role)> {
     lines
 }
 
-fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, Option<usize>)) {
+fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, shown: &ShownRows) {
     let (theme, old) = (paint.theme, paint.is_outdated);
     let mut columns = COLUMNS.to_vec();
     if inside.width < 80
@@ -118,8 +121,10 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
     {
         *agent = column("AGENT", AGENT_WIDTH_MIN).rank(1);
     }
-    paint.table(inside, &columns, rows, |index| {
-        let Some(waiting) = model.server.queue.get(index) else { return Vec::new() };
+    let selected = model.selected_row(Pane::Approvals);
+    paint.table(inside, &columns, (shown.len(), Some(selected)), |index| {
+        let waiting = shown.index_at(index).and_then(|index| model.server.queue.get(index));
+        let Some(waiting) = waiting else { return Vec::new() };
         let request = &waiting.request;
         let (time, role) = match old && waiting.closed_reason(model.now_ms).is_none() {
             true => ("not known".to_owned(), Role::Quiet),
@@ -188,7 +193,8 @@ fn time(waiting: &QueuedRequest, now_ms: u64) -> (String, Role) {
 
 /// Draws the selected card, or as much of it as fits.
 pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let waiting = model.server.queue.get(model.selected_row(Pane::Approvals));
+    let selected = model.selected_index(Pane::Approvals);
+    let waiting = selected.and_then(|index| model.server.queue.get(index));
     let card = waiting.and_then(|waiting| waiting.request.card.as_ref());
     let Some(card) = card else {
         paint.pane(area, false, "Card", "");

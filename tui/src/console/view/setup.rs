@@ -38,7 +38,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let hint = match (model.setup.observe, in_a_shell) {
         (true, _) => "",
-        (false, true) => "y copies it. The small price is paid at once; you approve the large one.",
+        (false, true) => "c copies it. The small price is paid at once; you approve the large one.",
         (false, false) => "n writes the next command: edit it, then press Enter",
     };
     rows.push((1, String::new(), Role::Plain));

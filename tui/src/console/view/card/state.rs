@@ -61,13 +61,16 @@ pub(super) fn lines(
             (Hint::RowsUnseen, Some(unseen)) => format!("not yet: {}", unseen.scroll_hint()),
             (other, _seen) => other.text().to_owned(),
         };
-        let deny = if view.opened_to_deny { "y deny" } else { "n deny" };
+        let deny = if view.opened_to_deny { "y deny   esc not now" } else { "n deny" };
         lines.push((format!("{why}   {deny}"), Role::Alarm));
         return lines;
     } else if model.now_ms < view.armed_at_ms {
-        "y and n work in a moment   esc not now".to_owned()
+        match view.opened_to_deny {
+            true => "y works in a moment   esc not now".to_owned(),
+            false => "y and n work in a moment   esc not now".to_owned(),
+        }
     } else if view.opened_to_deny {
-        "y denies it, and n too   esc not now   (no key approves here)".to_owned()
+        "y deny   esc not now".to_owned()
     } else if view.card.device.is_some() && model.may_retry_device() {
         "r asks the Ledger again   n deny   esc not now".to_owned()
     } else if view.card.device.is_some() {

@@ -1,0 +1,91 @@
+//! The text of a row that a filter searches: what the row shows, and what opening it shows first.
+
+use bursar_control::answers::{ActivityRow, AgentAnswer, HistoryRow};
+
+use super::balances::{HoldingRow, holding};
+use super::rows::entry_at;
+use super::server::QueuedRequest;
+use super::{Model, Pane};
+use crate::wording;
+
+impl Model {
+    /// Returns the searched text of a row; empty if there is no such row or it is not loaded.
+    pub(super) fn row_text(&self, pane: Pane, index: usize) -> String {
+        let server = &self.server;
+        let text = match pane {
+            Pane::Approvals => server.queue.get(index).map(request),
+            Pane::Balances => holding(server, index).map(|row| holding_text(&row)),
+            Pane::Agents => server.agents.as_ref().and_then(|rows| rows.get(index)).map(agent),
+            Pane::Policies => server
+                .policies
+                .as_ref()
+                .and_then(|rows| rows.get(index))
+                .map(|row| row.name.clone()),
+            Pane::Activity => {
+                entry_at(server, index).and_then(|seq| server.feed.get(seq)).map(entry)
+            }
+            Pane::Sent => server.sent.as_ref().and_then(|rows| rows.get(index)).map(payment),
+        };
+        text.unwrap_or_default()
+    }
+}
+
+fn request(row: &QueuedRequest) -> String {
+    let request = &row.request;
+    let mut parts = vec![
+        request.id.as_str(),
+        request.agent_id.as_str(),
+        request.lane.text(),
+        request.amount.as_str(),
+        request.payee.as_str(),
+        request.domain.as_deref().unwrap_or_default(),
+        request.step.as_deref().unwrap_or_default(),
+    ];
+    if let Some(card) = &request.card {
+        parts.extend([card.agent_name.as_str(), card.network_title.as_str(), card.policy.as_str()]);
+        let urls = [&card.terms.request_url, &card.terms.resource_url].into_iter().flatten();
+        parts.extend(urls.map(String::as_str));
+        parts.extend(card.trade.iter().flat_map(|trade| [trade.gives.as_str(), &trade.gets]));
+        parts.extend(card.loan.iter().flat_map(|loan| [loan.moves.as_str(), &loan.venue_name]));
+    }
+    parts.join(" ")
+}
+
+fn holding_text(row: &HoldingRow<'_>) -> String {
+    match row {
+        HoldingRow::Balance(row) => {
+            let held = row.held.map(|held| {
+                format!("{} {}", held.symbol, held.amount.as_deref().unwrap_or("unknown"))
+            });
+            let (address, network) = (row.address, row.network);
+            let held = held.unwrap_or_default();
+            format!("{} {} {} {held}", address.label, address.address, network.name)
+        }
+        HoldingRow::Position(row) => {
+            let trust = wording::trust(row.trust);
+            format!(
+                "{} {} {} {} {} {trust}",
+                row.label, row.network, row.name, row.venue, row.worth
+            )
+        }
+        HoldingRow::Unread { unread, .. } => unread.label.clone(),
+    }
+}
+
+fn agent(row: &AgentAnswer) -> String {
+    let problem = row.problem.as_deref().unwrap_or_default();
+    format!("{} {} {} {problem}", row.name, row.agent_id, row.status.text())
+}
+
+fn entry(row: &ActivityRow) -> String {
+    let known = [&row.agent, &row.agent_id, &row.amount, &row.host, &row.detail, &row.request];
+    let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
+    format!("{} {} {}", wording::kind(row.kind), row.kind, known.join(" "))
+}
+
+fn payment(row: &HistoryRow) -> String {
+    let known = [&row.host, &row.amount, &row.tx_hash, &row.step];
+    let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
+    let symbol = row.symbol_text().unwrap_or_default();
+    format!("{} {} {} {symbol} {}", row.id, row.payee, row.status.text(), known.join(" "))
+}
