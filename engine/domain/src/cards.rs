@@ -102,6 +102,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         expires_in_seconds: left_ms.div_ceil(1000),
         // If the request has no price, the operator types the price that is measured at the approval.
         type_amount: usd >= typed_from || unpriced,
+        typing_threshold: typed_from,
         digest,
         payee_label: payment.and_then(|payment| own_label(state, payment.payee)),
         // The caller that shows the card fills in these fields: no decision may depend on them.

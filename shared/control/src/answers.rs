@@ -400,6 +400,9 @@ pub struct RequestAnswer {
     pub expires_in_seconds: Option<u64>,
     /// The time left in milliseconds, for a countdown in the receiving program.
     pub expires_in_ms: Option<u64>,
+    /// The age of the quote on the card of a trade or loan; `None` for a payment and without a card.
+    #[serde(default)]
+    pub quote_age_ms: Option<u64>,
     pub card: Option<Card>,
 }
 

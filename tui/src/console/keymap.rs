@@ -13,6 +13,10 @@ pub(crate) enum Context {
     Card,
     /// A request's card that was opened to deny it. No key approves there.
     CardToDeny,
+    /// The card of marked requests, to approve them.
+    ApproveMarked,
+    /// The card of marked requests, to deny them.
+    DenyMarked,
     /// A question that is answered with yes or no.
     YesNo,
     /// A field to type in.
@@ -28,10 +32,12 @@ pub(crate) enum Context {
 }
 
 impl Context {
-    pub(crate) const ALL: [Context; 9] = [
+    pub(crate) const ALL: [Context; 11] = [
         Context::Panes,
         Context::Card,
         Context::CardToDeny,
+        Context::ApproveMarked,
+        Context::DenyMarked,
         Context::YesNo,
         Context::Field,
         Context::Reading,
@@ -45,6 +51,8 @@ impl Context {
             Context::Panes => "Panes",
             Context::Card => "A request's card",
             Context::CardToDeny => "The card that denies a request",
+            Context::ApproveMarked => "The card that approves the marked requests",
+            Context::DenyMarked => "The card that denies the marked requests",
             Context::YesNo => "A question",
             Context::Field => "A field",
             Context::Reading => "Text",
@@ -70,9 +78,15 @@ pub(crate) enum KeyAction {
     Open,
     /// Opens the request's card to deny it, because no key denies a request that is not shown.
     OpenToDeny,
+    /// Marks the selected request, or removes its mark.
+    Mark,
+    /// Marks every shown request, or removes their marks.
+    MarkAll,
+    ApproveMarked,
+    DenyMarked,
     /// Types the filter of a list.
     Filter,
-    /// Shows every row again.
+    /// Shows every row again; without a filter, removes all marks.
     ShowAll,
     Zoom,
     Sort,
@@ -112,6 +126,10 @@ impl KeyAction {
                 | KeyAction::Freeze
                 | KeyAction::Yes
                 | KeyAction::No
+                | KeyAction::Mark
+                | KeyAction::MarkAll
+                | KeyAction::ApproveMarked
+                | KeyAction::DenyMarked
         )
     }
 }

@@ -10,12 +10,16 @@ pub(crate) mod feed;
 pub(crate) mod field;
 pub(crate) mod filter;
 pub(crate) mod line;
+pub(crate) mod marked;
+pub(crate) mod marked_run;
+mod marks;
 mod note;
 mod notes;
 pub(crate) mod opening;
 pub(crate) mod overlay;
 pub(crate) mod rows;
 mod search;
+pub(crate) mod selection;
 pub(crate) mod server;
 pub(crate) mod setup;
 mod time;
@@ -35,6 +39,7 @@ use crate::console::theme::Theme;
 use crate::link::Secret;
 use filter::Filter;
 use line::{Line, LineHistory};
+use marked_run::MarkedRun;
 pub(crate) use note::{FREEZE_WINDOW_MS, Note};
 use overlay::{Overlay, Question, TextView};
 use server::{Server, Topic};
@@ -104,6 +109,10 @@ pub(crate) enum Purpose {
     Decide {
         id: String,
         approve: bool,
+    },
+    /// One of the decisions about marked requests.
+    DecideMarked {
+        id: String,
     },
     /// A command line of the operator. `order` is the command's name.
     Line {
@@ -186,6 +195,10 @@ pub(crate) struct Model {
     pub(crate) filters: BTreeMap<List, Filter>,
     /// The list whose filter is being typed.
     pub(crate) filtering: Option<List>,
+    /// The ids of the marked requests, with the digest of the card at the mark.
+    pub(crate) marks: BTreeMap<String, String>,
+    /// The decisions about marked requests whose results are arriving.
+    pub(crate) marked_run: Option<MarkedRun>,
     pub(crate) overlay: Option<Overlay>,
     /// The request whose card opens again once the wallet is unlocked.
     pub(crate) card_to_reopen: Option<String>,
@@ -242,6 +255,8 @@ impl Model {
             selected: BTreeMap::new(),
             filters: BTreeMap::new(),
             filtering: None,
+            marks: BTreeMap::new(),
+            marked_run: None,
             overlay: None,
             card_to_reopen: None,
             unread: VecDeque::new(),
@@ -309,6 +324,7 @@ impl Model {
     pub(crate) fn accepts_decision_key(&self) -> bool {
         match &self.overlay {
             Some(Overlay::Card(view)) => self.now_ms >= view.armed_at_ms,
+            Some(Overlay::Marked(view)) => self.now_ms >= view.armed_at_ms,
             Some(Overlay::Ask(question)) if question.is_yes_or_no() => {
                 self.now_ms >= question.armed_at_ms
             }

@@ -6,6 +6,7 @@ mod effects;
 mod filter;
 mod frames;
 mod keys;
+mod marks;
 mod overlays;
 mod run_line;
 
@@ -60,6 +61,7 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     model.reorder_requests();
     update_card(model);
     card::record_visible_rows(model);
+    marks::update_view(model);
     overlays::record_visible_text(model);
     load_viewed_page(model);
     intents.extend(announce_requests(model));
@@ -99,6 +101,7 @@ fn watch(model: &mut Model) {
 fn handle_lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
     let decided = model.purposes.values().any(|known| matches!(known, Purpose::Decide { .. }));
     let asked = model.purposes.values().any(|known| matches!(known, Purpose::Line { .. }));
+    let decided = marks::forget_run(model) || decided;
     model.forget_calls();
     if let Some(Overlay::Ask(_)) = &model.overlay {
         model.overlay = None;

@@ -8,6 +8,7 @@ mod chrome;
 mod feed;
 mod help;
 mod lists;
+mod marked;
 mod overlays;
 mod paint;
 mod positions;
@@ -68,6 +69,7 @@ fn pane(model: &Model, paint: &mut Paint<'_>, which: Pane, area: Rect) {
 fn overlay(model: &Model, paint: &mut Paint<'_>, body: Rect) {
     match &model.overlay {
         Some(Overlay::Card(view)) => card::draw(model, view, paint, body),
+        Some(Overlay::Marked(view)) => marked::draw(model, view, paint, body),
         Some(Overlay::Ask(question)) => overlays::question(model, question, paint, body),
         Some(Overlay::Words(_shown, check)) => overlays::word_check(check, paint, body),
         Some(Overlay::Text(view)) => overlays::text_view(view, paint, body),

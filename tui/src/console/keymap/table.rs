@@ -49,12 +49,41 @@ pub(crate) const KEYS: &[Binding] = &[
         "Open the request's card to deny it; no key approves there"
     ),
     bind!(
+        Panes[ch(' ', "space")],
+        KeyAction::Mark,
+        "",
+        "Mark the selected request, or remove its mark"
+    ),
+    bind!(
+        Panes[ch('*', "*")],
+        KeyAction::MarkAll,
+        "",
+        "Mark every request that is shown, or remove their marks"
+    ),
+    bind!(
+        Panes[ch('A', "A")],
+        KeyAction::ApproveMarked,
+        "approve marked",
+        "Open the card that approves the marked requests"
+    ),
+    bind!(
+        Panes[ch('D', "D")],
+        KeyAction::DenyMarked,
+        "deny marked",
+        "Open the card that denies the marked requests"
+    ),
+    bind!(
         Panes[ch('/', "/")],
         KeyAction::Filter,
         "",
         "Show only the rows that contain a text, or after `!` the others"
     ),
-    bind!(Panes[ESC], KeyAction::ShowAll, "", "Show every row again"),
+    bind!(
+        Panes[ESC],
+        KeyAction::ShowAll,
+        "",
+        "Show every row again; without a filter, remove all marks"
+    ),
     bind!(Panes [TAB, ch('l', "l"), key(KeyCode::Right, "right")], KeyAction::Next, "pane", "Next pane"),
     bind!(Panes [BACK_TAB, ch('h', "h"), key(KeyCode::Left, "left")], KeyAction::Previous, "", "Previous pane"),
     bind!(Panes[ch('1', "1")], KeyAction::Pane(1), "", "Approvals"),
@@ -149,6 +178,23 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(CardToDeny [HOME, ch('g', "g")], KeyAction::First, "", "Its first row"),
     bind!(CardToDeny [END, ch('G', "G")], KeyAction::Last, "", "Its last row"),
     bind!(CardToDeny [ESC, ch('n', "n"), ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the request stays waiting"),
+    bind!(
+        ApproveMarked[ch('y', "y")],
+        KeyAction::Yes,
+        "approve",
+        "Approve the requests; Enter never does"
+    ),
+    bind!(ApproveMarked [DOWN, ch('j', "j")], KeyAction::Down, "scroll", "One row down, if the card does not fit"),
+    bind!(ApproveMarked [UP, ch('k', "k")], KeyAction::Up, "", "One row up"),
+    bind!(ApproveMarked [PAGE_DOWN, ch(' ', "space")], KeyAction::PageDown, "", "One page down"),
+    bind!(ApproveMarked[PAGE_UP], KeyAction::PageUp, "", "One page up"),
+    bind!(ApproveMarked [ESC, ch('n', "n"), ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the requests stay waiting"),
+    bind!(DenyMarked[ch('y', "y")], KeyAction::Yes, "deny", "Deny the requests"),
+    bind!(DenyMarked [DOWN, ch('j', "j")], KeyAction::Down, "scroll", "One row down, if the card does not fit"),
+    bind!(DenyMarked [UP, ch('k', "k")], KeyAction::Up, "", "One row up"),
+    bind!(DenyMarked [PAGE_DOWN, ch(' ', "space")], KeyAction::PageDown, "", "One page down"),
+    bind!(DenyMarked[PAGE_UP], KeyAction::PageUp, "", "One page up"),
+    bind!(DenyMarked [ESC, ch('n', "n"), ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the requests stay waiting"),
     bind!(YesNo[ch('y', "y")], KeyAction::Yes, "yes", "Yes"),
     bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], KeyAction::No, "no", "No"),
     bind!(Field[ENTER], KeyAction::Enter, "go on", "Submit the input"),
@@ -257,7 +303,13 @@ mod tests {
     #[test]
     fn enter_approves_nowhere_and_every_overlay_can_be_left() {
         let press = |code| KeyEvent::new(code, KeyModifiers::NONE);
-        for context in [Context::Card, Context::CardToDeny, Context::YesNo] {
+        for context in [
+            Context::Card,
+            Context::CardToDeny,
+            Context::ApproveMarked,
+            Context::DenyMarked,
+            Context::YesNo,
+        ] {
             assert_ne!(action(context, &press(KeyCode::Enter)), Some(KeyAction::Yes));
             assert!(action(context, &press(KeyCode::Esc)).is_some());
         }

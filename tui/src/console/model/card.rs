@@ -12,7 +12,7 @@ use super::server::QueuedRequest;
 pub(crate) const KEY_GUARD_MS: u64 = 400;
 
 /// Maximum number of characters of a typed amount.
-const AMOUNT_CHARS_MAX: usize = 24;
+pub(super) const AMOUNT_CHARS_MAX: usize = 24;
 
 /// One open card and the state of its keys.
 #[derive(Debug)]

@@ -12,6 +12,8 @@ pub(crate) fn context(model: &Model) -> Context {
     match &model.overlay {
         Some(Overlay::Card(view)) if view.opened_to_deny => Context::CardToDeny,
         Some(Overlay::Card(_)) => Context::Card,
+        Some(Overlay::Marked(view)) if view.approve => Context::ApproveMarked,
+        Some(Overlay::Marked(_)) => Context::DenyMarked,
         Some(Overlay::Ask(question)) if question.is_yes_or_no() => Context::YesNo,
         Some(Overlay::Ask(_) | Overlay::Words(..)) => Context::Field,
         Some(Overlay::Text(view)) if view.checks_words => Context::Words,

@@ -8,11 +8,14 @@ use zeroize::Zeroizing;
 use super::card::KEY_GUARD_MS;
 pub(crate) use super::card::{CardView, Hint, RowKey};
 pub(crate) use super::field::Field;
+use super::marked::MarkedView;
 use super::words::{WordCheck, Words};
 
 #[derive(Debug)]
 pub(crate) enum Overlay {
     Card(Box<CardView>),
+    /// The card of one decision about marked requests.
+    Marked(Box<MarkedView>),
     Ask(Question),
     /// A text to read: the answer to a command line, a parse error or a journal entry.
     Text(TextView),

@@ -91,6 +91,8 @@ impl RequestEnd {
 pub(crate) struct QueuedRequest {
     pub(crate) request: RequestAnswer,
     pub(crate) deadline_ms: u64,
+    /// When this console received the request, on its own clock.
+    received_ms: u64,
     pub(crate) end: Option<RequestEnd>,
     /// Whether the end was inferred, because the request is missing from the engine's list.
     pub(crate) is_end_inferred: bool,
@@ -103,6 +105,12 @@ pub(crate) struct QueuedRequest {
 impl QueuedRequest {
     pub(crate) fn left_ms(&self, now_ms: u64) -> u64 {
         self.deadline_ms.saturating_sub(now_ms)
+    }
+
+    /// Returns the age of the quote of a trade or loan.
+    pub(super) fn quote_age_ms(&self, now_ms: u64) -> Option<u64> {
+        let since = now_ms.saturating_sub(self.received_ms);
+        self.request.quote_age_ms.map(|age| age.saturating_add(since))
     }
 
     /// Returns why the request can no longer be decided; `None` while it is pending.
@@ -219,10 +227,12 @@ impl Server {
                         known.is_end_inferred = false;
                     }
                     known.request = request;
+                    known.received_ms = now_ms;
                 }
                 None => self.queue.push(QueuedRequest {
                     request,
                     deadline_ms,
+                    received_ms: now_ms,
                     end: None,
                     is_end_inferred: false,
                     was_announced: false,

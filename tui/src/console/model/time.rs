@@ -44,6 +44,7 @@ impl Model {
         });
         let armed = match &self.overlay {
             Some(Overlay::Card(card)) => Some(card.armed_at_ms),
+            Some(Overlay::Marked(view)) => Some(view.armed_at_ms),
             Some(Overlay::Ask(question)) => Some(question.armed_at_ms),
             Some(Overlay::ConfirmLeave { armed_at_ms }) => Some(*armed_at_ms),
             _other => None,
@@ -53,7 +54,11 @@ impl Model {
         let watch = (self.has_feed && !self.in_flight(&Purpose::Watch))
             .then_some(self.watch_from_ms)
             .filter(|at| *at > self.now_ms);
-        let others = armed.into_iter().chain(confirmed).chain(watch).chain(self.note_expires_ms());
+        let others = armed
+            .into_iter()
+            .chain(confirmed)
+            .chain(watch)
+            .chain(self.note_expires_ms());
         queries.chain(polls).chain(ticks).chain(others).min()
     }
 

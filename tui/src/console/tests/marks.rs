@@ -27,6 +27,7 @@ fn is_known(card: &mut Card) {
         usd: Usd(1_000_000),
     });
     card.usd = Usd(1_500_000);
+    card.typing_threshold = Usd(5_000_000);
 }
 
 /// Returns a console with these pending requests.

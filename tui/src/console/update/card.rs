@@ -33,15 +33,19 @@ pub(super) fn record_visible_rows(model: &mut Model) {
 
 /// Rejects pasted text: it neither decides nor fills in the amount.
 pub(super) fn reject_paste(model: &mut Model) {
-    if let Some(Overlay::Card(view)) = &mut model.overlay {
-        view.hint = Some(Hint::Pasted);
+    match &mut model.overlay {
+        Some(Overlay::Card(view)) => view.hint = Some(Hint::Pasted),
+        Some(Overlay::Marked(view)) => view.hint = Some(Hint::Pasted),
+        _other => {}
     }
 }
 
 /// Shows a hint after two keys that were so close together that they count as a paste.
 pub(super) fn two_keys_at_once(model: &mut Model) {
-    if let Some(Overlay::Card(view)) = &mut model.overlay {
-        view.hint = Some(Hint::TwoKeys);
+    match &mut model.overlay {
+        Some(Overlay::Card(view)) => view.hint = Some(Hint::TwoKeys),
+        Some(Overlay::Marked(view)) => view.hint = Some(Hint::TwoKeys),
+        _other => {}
     }
 }
 
@@ -147,7 +151,7 @@ fn switch_card(model: &mut Model, to_deny: bool) -> Vec<Intent> {
     Vec::new()
 }
 
-fn is_digit(code: KeyCode) -> bool {
+pub(super) fn is_digit(code: KeyCode) -> bool {
     matches!(code, KeyCode::Char('0'..='9' | '.') | KeyCode::Backspace)
 }
 

@@ -12,6 +12,7 @@ pub(super) fn guard_keys(model: &mut Model) {
     let now_ms = model.now_ms;
     match &mut model.overlay {
         Some(Overlay::Card(card)) => card.guard_keys(now_ms),
+        Some(Overlay::Marked(view)) => view.guard_keys(now_ms),
         Some(Overlay::Ask(question)) => question.guard(now_ms),
         Some(Overlay::ConfirmLeave { armed_at_ms }) => {
             *armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS)

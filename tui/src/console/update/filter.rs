@@ -17,9 +17,11 @@ pub(super) fn begin(model: &mut Model) {
     model.filtering = Some(list);
 }
 
-/// Shows every row of the pane with the focus again.
+/// Shows every row of the pane with the focus again. Without a filter, removes all marks.
 pub(super) fn show_all(model: &mut Model) {
-    model.filters.remove(&List::Pane(model.focus));
+    if model.filters.remove(&List::Pane(model.focus)).is_none() {
+        model.marks.clear();
+    }
 }
 
 pub(super) fn handle_key(

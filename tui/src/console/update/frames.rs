@@ -9,7 +9,7 @@ use bursar_core::status::{DecidedStatus, EntryKind};
 use bursar_core::text::quoted;
 use zeroize::Zeroizing;
 
-use super::run_line;
+use super::{marks, run_line};
 use crate::console::complete::with_hint;
 use crate::console::model::feed::Feed;
 use crate::console::model::overlay::{Overlay, Question, TextView};
@@ -112,6 +112,7 @@ fn handle_reply(model: &mut Model, id: u64, reply: Reply) {
         Purpose::Page => page_done(model, reply.result),
         Purpose::Watch => watch_done(model, reply.result),
         Purpose::Decide { id, approve } => handle_decision(model, &id, approve, reply.result),
+        Purpose::DecideMarked { id } => marks::handle_result(model, &id, reply.result),
         Purpose::Line { order } => line_done(model, LineReply { id, order, reply, secret }),
     }
 }

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
 use super::effects::{guard_keys, leave};
-use super::{card, copying, filter, overlays, run_line};
+use super::{card, copying, filter, marks, overlays, run_line};
 use crate::console::keymap::table::action;
 use crate::console::keymap::{Context, KeyAction};
 use crate::console::model::context::context;
@@ -57,6 +57,7 @@ pub(super) fn handle_key(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     match context {
         Context::Panes => action.map_or_else(Vec::new, |action| handle_pane_key(model, action)),
         Context::Card | Context::CardToDeny => card::handle_key(model, key, action),
+        Context::ApproveMarked | Context::DenyMarked => marks::handle_key(model, key, action),
         Context::Filter => filter::handle_key(model, key, action),
         Context::YesNo => overlays::handle_yes_no_key(model, action),
         Context::Field => overlays::handle_field_key(model, key, action),
@@ -100,6 +101,10 @@ pub(super) fn apply_unconfirmed_key(model: &mut Model) -> Vec<Intent> {
             card::decide(model, action);
             Vec::new()
         }
+        Some(Overlay::Marked(_)) => {
+            marks::decide(model);
+            Vec::new()
+        }
         _question => overlays::confirm_yes(model),
     }
 }
@@ -138,6 +143,10 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
                 view.opened_to_deny = true;
             }
         }
+        KeyAction::Mark => marks::toggle(model),
+        KeyAction::MarkAll => marks::toggle_shown(model),
+        KeyAction::ApproveMarked => marks::open(model, true),
+        KeyAction::DenyMarked => marks::open(model, false),
         KeyAction::Filter => filter::begin(model),
         KeyAction::ShowAll => filter::show_all(model),
         KeyAction::Zoom => model.is_zoomed = !model.is_zoomed,

@@ -72,13 +72,22 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
     match (here, action) {
         (Context::Panes, KeyAction::Open) => is_up(model) && model.opening().is_some(),
         (Context::Panes, KeyAction::Command) => is_up(model),
+        (Context::Panes, KeyAction::ApproveMarked | KeyAction::DenyMarked) => {
+            is_up(model) && !model.marks.is_empty()
+        }
+        (Context::ApproveMarked, KeyAction::Yes) => !visibility::has_unseen_marked(model),
         (Context::Card, KeyAction::Yes) => {
             model.may_approve() && visibility::card_unseen(model).is_none()
         }
         (Context::Card, KeyAction::Unlock) => model.server.is_locked(),
         (Context::Card, KeyAction::Retry) => model.may_retry_device(),
         (
-            Context::Card | Context::CardToDeny | Context::Reading | Context::Words,
+            Context::Card
+            | Context::CardToDeny
+            | Context::ApproveMarked
+            | Context::DenyMarked
+            | Context::Reading
+            | Context::Words,
             KeyAction::Down,
         ) => visibility::last_scroll(model) > 0,
         (Context::Words, KeyAction::Check) => visibility::has_seen_words(model),

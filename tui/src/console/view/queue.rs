@@ -32,6 +32,8 @@ const COLUMNS: &[Column<'static>] = &[
 ];
 /// Maximum number of characters that are shown of a venue's name.
 const VENUE_CHARS_MAX: usize = 30;
+/// The sign of a marked request.
+const MARK: &str = "*";
 /// Width of the column with the agent's name, if there is little room.
 const AGENT_WIDTH_MIN: u16 = 10;
 
@@ -39,11 +41,15 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Approvals;
     let held = model.server.pending(model.now_ms).count();
     let failed = model.server.query_failures.contains_key(&Topic::Requests) && !paint.is_outdated;
+    let marked = match model.marks.len() {
+        0 => String::new(),
+        marked => format!("{marked} marked, "),
+    };
     let note = match (held, failed, model.server.is_truncated) {
         (0, false, _) => String::new(),
-        (held, true, _) => format!("{held} waiting, old !  press r"),
-        (held, false, true) => format!("{held} waiting, and more not shown"),
-        (held, false, false) => format!("{held} waiting"),
+        (held, true, _) => format!("{marked}{held} waiting, old !  press r"),
+        (held, false, true) => format!("{marked}{held} waiting, and more not shown"),
+        (held, false, false) => format!("{marked}{held} waiting"),
     };
     let inside = paint.pane(area, focused, &title(model, Pane::Approvals), &note);
     if model.server.queue.is_empty() {
@@ -121,6 +127,10 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, shown: &ShownR
     {
         *agent = column("AGENT", AGENT_WIDTH_MIN).rank(1);
     }
+    let has_marks = !model.marks.is_empty();
+    if has_marks {
+        columns.insert(0, column("", 1));
+    }
     let selected = model.selected_row(Pane::Approvals);
     paint.table(inside, &columns, (shown.len(), Some(selected)), |index| {
         let waiting = shown.index_at(index).and_then(|index| model.server.queue.get(index));
@@ -136,14 +146,17 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, shown: &ShownR
         let agent = card.map_or(request.agent_id.as_str(), |card| card.agent_name.as_str());
         let (what, amount) = subject(request, is_closed);
         let tenths = waiting.left_ms(model.now_ms).div_ceil(BAR_CELL_MS);
-        vec![
+        let mark = if model.marks.contains_key(&request.id) { MARK } else { "" };
+        let mark = has_marks.then(|| (mark.to_owned(), Role::Strong));
+        let cells = [
             (short(&request.id), plain),
             (agent.to_owned(), plain),
             (what, plain),
             (amount, if is_closed { Role::Quiet } else { Role::Strong }),
             (if is_closed || old { String::new() } else { theme.bar(tenths) }, role),
             (time, role),
-        ]
+        ];
+        mark.into_iter().chain(cells).collect()
     });
 }
 

@@ -4,6 +4,7 @@ use ratatui::layout::Rect;
 
 use super::areas::Areas;
 use super::card::{self, UnseenRows, VisibleRows};
+use super::marked::{self, VisibleMarked};
 use super::overlays::{self, VisibleText};
 use crate::console::model::Model;
 use crate::console::model::overlay::Overlay;
@@ -14,8 +15,9 @@ pub(crate) fn last_scroll(model: &Model) -> usize {
         // The end is not computed here, because drawing without a frame limits the position itself.
         return usize::from(u16::MAX);
     }
-    match visible_rows(model) {
-        Some(visible) => visible.last,
+    let scrolled = visible_rows(model).map(|visible| visible.last);
+    match scrolled.or_else(|| visible_marked(model).map(|visible| visible.last)) {
+        Some(last) => last,
         None => overlays::last_scroll(model, body(model)),
     }
 }
@@ -51,6 +53,21 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
 pub(crate) fn card_unseen(model: &Model) -> Option<UnseenRows> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     card::next_unseen(model, view, body(model))
+}
+
+/// Returns the visible part of the open card about marked requests.
+pub(crate) fn visible_marked(model: &Model) -> Option<VisibleMarked> {
+    let Some(Overlay::Marked(view)) = &model.overlay else { return None };
+    (!model.is_too_small()).then(|| marked::visible(view, body(model)))
+}
+
+/// Returns whether an approval of the marked requests needs rows that were not visible yet.
+pub(crate) fn has_unseen_marked(model: &Model) -> bool {
+    let (Some(visible), Some(Overlay::Marked(view))) = (visible_marked(model), &model.overlay)
+    else {
+        return true;
+    };
+    !view.were_visible(visible.rows, visible.width)
 }
 
 pub(super) fn body(model: &Model) -> Rect {

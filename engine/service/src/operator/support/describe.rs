@@ -180,6 +180,9 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         }
         Status::NotSigned { .. } => (RequestStatus::NotSigned, None),
     };
+    let quoted = card.as_ref().and_then(|_card| request.ask.quoted_at());
+    let quote_age_ms =
+        quoted.map(|at| u64::try_from(moment.utc.0.saturating_sub(at.0)).unwrap_or(0));
     RequestAnswer {
         id: request.id.to_string(),
         lane: request.ask.lane(),
@@ -194,6 +197,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         created: text::utc(request.created),
         expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),
         expires_in_ms: left_ms,
+        quote_age_ms,
         card,
     }
 }

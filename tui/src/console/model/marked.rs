@@ -1,0 +1,88 @@
+//! The open card about marked requests.
+
+use bursar_core::money::Usd;
+
+use super::card::{AMOUNT_CHARS_MAX, Hint, KEY_GUARD_MS};
+use super::selection::Selection;
+
+/// The card that one decision about marked requests needs.
+#[derive(Debug)]
+pub(crate) struct MarkedView {
+    /// Whether the decision approves the requests; otherwise it denies them.
+    pub(crate) approve: bool,
+    pub(crate) selection: Selection,
+    /// The decision counts from this time on. A change delays only an approval.
+    pub(crate) armed_at_ms: u64,
+    pub(crate) typed_value: String,
+    /// Why the last decision failed.
+    pub(crate) fault: Option<String>,
+    /// Why the last key had no effect.
+    pub(crate) hint: Option<Hint>,
+    /// Whether the selection changed while the card was open.
+    pub(crate) has_changed: bool,
+    /// Number of rows above the first visible one.
+    pub(crate) scroll: usize,
+    /// The number of rows from the top that have all been visible, and the width at which they were wrapped.
+    visible_rows: (usize, usize),
+}
+
+impl MarkedView {
+    pub(crate) fn new(approve: bool, selection: Selection, now_ms: u64) -> Self {
+        Self {
+            approve,
+            selection,
+            armed_at_ms: now_ms.saturating_add(KEY_GUARD_MS),
+            typed_value: String::new(),
+            fault: None,
+            hint: None,
+            has_changed: false,
+            scroll: 0,
+            visible_rows: (0, 0),
+        }
+    }
+
+    /// Returns the value that the operator must type; `None` if a key is enough.
+    pub(crate) fn required_value(&self) -> Option<Usd> {
+        self.selection.typed_value().filter(|_value| self.approve)
+    }
+
+    pub(crate) fn guard_keys(&mut self, now_ms: u64) {
+        self.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS);
+    }
+
+    /// Replaces the selection. If it changed, an approval needs the card to be read again from its first row.
+    pub(crate) fn replace(&mut self, selection: Selection, now_ms: u64) {
+        if self.selection == selection {
+            return;
+        }
+        self.selection = selection;
+        self.has_changed = true;
+        self.visible_rows = (0, 0);
+        self.scroll = 0;
+        self.typed_value.clear();
+        self.fault = None;
+        if self.approve {
+            self.guard_keys(now_ms);
+        }
+    }
+
+    /// Records that `shown` rows from `scroll` on are visible, wrapped at `width` columns.
+    pub(crate) fn record_visible(&mut self, scroll: usize, shown: usize, width: usize) {
+        if self.visible_rows.1 != width {
+            self.visible_rows = (0, width);
+        }
+        if scroll <= self.visible_rows.0 {
+            self.visible_rows.0 = self.visible_rows.0.max(scroll.saturating_add(shown));
+        }
+    }
+
+    pub(crate) fn were_visible(&self, rows: usize, width: usize) -> bool {
+        self.visible_rows.1 == width && self.visible_rows.0 >= rows
+    }
+
+    pub(crate) fn type_digit(&mut self, digit: char) {
+        if self.typed_value.len() < AMOUNT_CHARS_MAX {
+            self.typed_value.push(digit);
+        }
+    }
+}
