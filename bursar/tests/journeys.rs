@@ -74,6 +74,11 @@ fn refusal_states_its_reason() {
 }
 
 #[test]
+fn y_does_what_the_title_of_each_dialog_asks() {
+    journey("keys.sh");
+}
+
+#[test]
 fn first_of_two_operators_decides_and_the_second_is_informed() {
     journey("two_operators.sh");
 }

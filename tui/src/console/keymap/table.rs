@@ -235,6 +235,30 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Filter [ESC, ctrl('c', "^C")], KeyAction::Close, "show all", "Remove the filter"),
 ];
 
+/// A dialog, as the manual of keys lists it: what opens it, its title, and what `y` does there.
+///
+/// `tests/journeys/keys.sh` shows each of them in a real terminal.
+#[cfg(test)]
+const DIALOGS: [(&str, &str, &str); 9] = [
+    (
+        "`enter` or `a` on a request; `a` on the next card",
+        "`Request 4191fec7`",
+        "approves the request",
+    ),
+    ("`d` on a request, or on its card", "`Deny 4191fec7?`", "denies the request"),
+    ("`A` with marked requests", "`Approve 2 requests?`", "approves the marked requests"),
+    ("`D` with marked requests", "`Deny 2 requests?`", "denies the marked requests"),
+    ("a command with a question, such as `policy edit`", "the command", "answers yes"),
+    (
+        "a command that asks for a text, such as `agent delete`",
+        "the command",
+        "is a letter of the text",
+    ),
+    ("`enter` on another row; a command with a long answer", "the command or the row", "nothing"),
+    ("`?`", "`Help`", "nothing"),
+    ("`q` in a console that is the engine", "`Leave?`", "stops the engine and leaves"),
+];
+
 /// Returns the effect of a pressed key in this context.
 pub(crate) fn action(context: Context, pressed: &KeyEvent) -> Option<KeyAction> {
     let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
@@ -273,6 +297,11 @@ mod tests {
                 let keys = row.keys.iter().map(|key| format!("`{}`", key.name));
                 text += &format!("| {} | {} |\n", keys.collect::<Vec<_>>().join(", "), row.about);
             }
+        }
+        text += "\n## Dialogs\n\n`y` confirms what the title asks, and nothing else.\n\n\
+                 | opened by | title | what `y` does |\n|---|---|---|\n";
+        for (opened_by, title, yes) in DIALOGS {
+            text += &format!("| {opened_by} | {title} | {yes} |\n");
         }
         let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/keys.md");
         if std::env::var_os("BURSAR_BLESS").is_some() {

@@ -103,6 +103,24 @@ fn the_card_of_a_trade() {
 }
 
 #[test]
+fn filter_and_marked_requests() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let mut stage = Stage::with_all_panes(size);
+        stage.keys("/!ab03");
+        assert_screen("filter", &stage);
+        stage.press(KeyCode::Enter);
+        stage.keys("* ");
+        assert_screen("marked", &stage);
+        for (key, name) in [("A", "marked_approve"), ("D", "marked_deny")] {
+            stage.keys(key);
+            stage.wait(KEY_GUARD_MS);
+            assert_screen(name, &stage);
+            stage.press(KeyCode::Esc);
+        }
+    }
+}
+
+#[test]
 fn trades_in_execution_show_their_step() {
     for size in [(80, 24), (200, 60)] {
         let mut stage = Stage::with_all_panes(size);

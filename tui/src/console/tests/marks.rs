@@ -1,8 +1,9 @@
-//! Filters and copies.
+//! Filters, marks, and decisions about several requests.
 
 use bursar_control::answers::{Answer, DecidedAnswer, RequestAnswer};
 use bursar_control::grammar::Order;
 use bursar_core::card::{Card, PaidBefore};
+use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use crossterm::event::KeyCode;
@@ -79,6 +80,21 @@ fn decided(status: &str) -> Result<Answer, Fault> {
     Ok(Answer::Decided(DecidedAnswer { ..fixtures::decided(status) }))
 }
 
+/// Answers all decisions until none is left; returns their digits.
+fn answer_all(stage: &mut Stage, status: &str) -> Vec<String> {
+    let mut answered = Vec::new();
+    loop {
+        let decisions = take_decisions(stage);
+        if decisions.is_empty() {
+            return answered;
+        }
+        for (call, _verb, digits) in decisions {
+            stage.answer(call, decided(status));
+            answered.push(digits);
+        }
+    }
+}
+
 #[test]
 fn filter_narrows_a_list_as_it_is_typed() {
     let mut stage = Stage::with_all_panes((80, 24));
@@ -127,6 +143,209 @@ fn every_list_and_the_help_can_be_filtered() {
     stage.press(KeyCode::Esc);
     stage.keys("?");
     assert!(stage.screen().contains("Next pane"), "a closed help forgets its filter");
+}
+
+#[test]
+fn marked_requests_are_denied_by_one_key_each_by_its_own_command() {
+    let mut stage = stage_with(several(4));
+    stage.keys("   ");
+    assert!(stage.screen().contains("3 marked, 4 waiting"), "{}", stage.screen());
+    stage.keys("D");
+    let shown = stage.screen();
+    assert!(shown.contains("Deny 3 requests?"), "{shown}");
+    assert!(shown.contains("3 requests of 1 agent") && shown.contains("4.500000 USDC"), "{shown}");
+    // Neither an early key nor any other key decides.
+    stage.keys("y");
+    stage.wait(PASTE_GAP_MS);
+    for key in ["a", "n", "x"] {
+        stage.wait(KEY_GUARD_MS);
+        stage.keys(key);
+        stage.wait(PASTE_GAP_MS);
+        assert!(take_decisions(&mut stage).is_empty(), "{key}");
+        if key == "n" {
+            stage.keys("D");
+        }
+    }
+    press_alone(&mut stage, 'y');
+    assert_eq!(answer_all(&mut stage, "denied"), ["01", "02", "03"]);
+    assert!(stage.screen().contains("Denied 3 requests."), "{}", stage.screen());
+    assert!(stage.model.marks.is_empty() && stage.model.overlay.is_none());
+}
+
+#[test]
+fn star_marks_what_the_filter_shows_and_hidden_marks_are_left_out() {
+    let mut stage = stage_with(several(5));
+    stage.keys("/ab02");
+    stage.press(KeyCode::Enter);
+    stage.keys("*");
+    stage.press(KeyCode::Esc);
+    stage.keys("/ab03");
+    stage.press(KeyCode::Enter);
+    stage.keys("*");
+    assert!(stage.screen().contains("2 marked"), "{}", stage.screen());
+    stage.keys("D");
+    let shown = stage.screen();
+    assert!(shown.contains("Deny 1 request?"), "{shown}");
+    assert!(shown.contains("hidden by the filter: 0123ab02"), "{shown}");
+    press_alone(&mut stage, 'y');
+    assert_eq!(answer_all(&mut stage, "denied"), ["03"]);
+    // A second star removes the marks of the shown rows.
+    stage.press(KeyCode::Esc);
+    stage.keys("*");
+    assert_eq!(stage.model.marks.len(), 4);
+    stage.keys("*");
+    assert!(stage.model.marks.is_empty());
+}
+
+#[test]
+fn approval_leaves_out_what_must_be_read_alone_and_names_it() {
+    let mut requests = several(8);
+    let card = |requests: &mut Vec<RequestAnswer>, at: usize, change: fn(&mut Card)| {
+        change(requests[at].card.as_mut().unwrap());
+    };
+    card(&mut requests, 1, |card| card.type_amount = true);
+    card(&mut requests, 2, |card| card.paid_before = None);
+    card(&mut requests, 3, |card| card.obstacle = Some("Exceeds per-request maximum".into()));
+    card(&mut requests, 4, |card| card.unpriced = true);
+    requests[5].quote_age_ms = Some(31_000);
+    requests[6].expires_in_ms = Some(3_000);
+    let mut stage = stage_with(requests.clone());
+    stage.keys("*A");
+    let shown = stage.screen();
+    assert!(shown.contains("Approve 3 requests?"), "{shown}");
+    for line in [
+        "needs its amount typed: 0123ab02, 0123ab05",
+        "first approved payment to its payee: 0123ab03",
+        "cannot be approved now: 0123ab04",
+        "its quote is older than 30 s: 0123ab06",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    // One expires and one changes while the card is open.
+    requests[0].card.as_mut().unwrap().digest = "ff".repeat(32);
+    stage.wait(3_000);
+    requests.remove(6);
+    list(&mut stage, requests);
+    let shown = stage.screen();
+    assert!(shown.contains("changed since it was marked: 0123ab01"), "{shown}");
+    assert!(shown.contains("expired: 0123ab07"), "{shown}");
+    assert!(shown.contains("The requests changed while the card was open"), "{shown}");
+    // The change restarts the pause before an approval.
+    stage.keys("y");
+    stage.wait(PASTE_GAP_MS);
+    assert!(take_decisions(&mut stage).is_empty());
+    press_alone(&mut stage, 'y');
+    assert_eq!(answer_all(&mut stage, "signed"), ["08"]);
+}
+
+#[test]
+fn large_sum_must_be_typed() {
+    let mut stage = stage_with(several(4));
+    stage.keys("*A");
+    assert!(stage.screen().contains("Type the sum to approve them (6.00)"), "{}", stage.screen());
+    press_alone(&mut stage, 'y');
+    assert!(take_decisions(&mut stage).is_empty());
+    assert!(stage.screen().contains("Type the sum first: 6.00."), "{}", stage.screen());
+    stage.wait(KEY_GUARD_MS);
+    stage.keys("5.00");
+    press_alone(&mut stage, 'y');
+    assert!(stage.screen().contains("The sum is 6.00, not 5.00."), "{}", stage.screen());
+    for _digit in 0..4 {
+        stage.press(KeyCode::Backspace);
+    }
+    stage.keys("6.00");
+    press_alone(&mut stage, 'y');
+    assert_eq!(answer_all(&mut stage, "signed"), ["01", "02", "03", "04"]);
+    // A denial needs no sum.
+    let mut stage = stage_with(several(4));
+    stage.keys("*D");
+    press_alone(&mut stage, 'y');
+    assert_eq!(answer_all(&mut stage, "denied").len(), 4);
+}
+
+/// A mark belongs to the request, not to the row.
+#[test]
+fn mark_stays_with_its_request_when_the_list_changes() {
+    let mut stage = stage_with(several(3));
+    stage.keys("j ");
+    let mut requests = several(3);
+    requests.insert(0, held(9, 5_000, is_known));
+    list(&mut stage, requests);
+    stage.keys("sD");
+    press_alone(&mut stage, 'y');
+    assert_eq!(answer_all(&mut stage, "denied"), ["02"]);
+}
+
+#[test]
+fn failures_are_named_and_a_lost_connection_ends_the_run() {
+    let mut stage = stage_with(several(3));
+    stage.keys("*D");
+    press_alone(&mut stage, 'y');
+    let decisions = take_decisions(&mut stage);
+    stage.answer(decisions[0].0, decided("denied"));
+    let gone = Fault::because(Code::AlreadyDecided, "0123ab02 was approved by console.");
+    stage.answer(decisions[1].0, Err(gone));
+    stage.keys("D");
+    assert!(stage.model.overlay.is_none(), "the results of the last decision are missing");
+    stage.answer(decisions[2].0, decided("denied"));
+    let shown = stage.screen();
+    assert!(shown.contains("Denied 2 of 3 requests."), "{shown}");
+    assert!(shown.contains("0123ab02: 0123ab02 was approved by console."), "{shown}");
+
+    let mut stage = stage_with(several(3));
+    stage.keys("*D");
+    press_alone(&mut stage, 'y');
+    take_decisions(&mut stage);
+    let fault = Fault::new(Code::EngineDown);
+    stage.handle_message(crate::console::update::Message::Lost(fault));
+    assert!(stage.screen().contains("Connection lost before the engine answered"));
+    assert!(stage.model.marked_run.is_none());
+}
+
+#[test]
+fn five_hundred_requests_are_denied_by_few_keys() {
+    let mut requests = Vec::new();
+    for number in 0..500u32 {
+        let mut one = held(1, 700_000, is_known);
+        one.id = format!("{number:08x}-4567-4890-8bcd-ef0123456789");
+        let card = one.card.as_mut().unwrap();
+        card.id = one.id.parse().unwrap();
+        card.agent_name = format!("agent {}", number % 25).parse().unwrap();
+        requests.push(one);
+    }
+    let mut stage = stage_with(requests);
+    stage.keys("*D");
+    assert!(stage.screen().contains("500 requests of 25 agents"), "{}", stage.screen());
+    press_alone(&mut stage, 'y');
+    let mut answered = 0;
+    loop {
+        let ready: Vec<u64> = stage
+            .sent
+            .iter()
+            .filter(|(_call, order)| matches!(order, Order::Deny(_)))
+            .map(|(call, _order)| *call)
+            .collect();
+        if ready.is_empty() {
+            break;
+        }
+        stage.sent.retain(|(call, _order)| !ready.contains(call));
+        for call in ready {
+            stage.answer(call, decided("denied"));
+            answered += 1;
+        }
+    }
+    assert_eq!(answered, 500);
+    assert!(stage.screen().contains("Denied 500 requests."), "{}", stage.screen());
+}
+
+#[test]
+fn observer_marks_and_decides_nothing() {
+    let setup = crate::console::model::Setup { observe: true, ..Default::default() };
+    let mut stage = Stage::with_rows(setup, SIZE);
+    stage.keys("* AD");
+    assert!(stage.model.marks.is_empty() && stage.model.overlay.is_none());
+    stage.keys("/ab02");
+    assert!(stage.screen().contains("/ab02"), "an observer may filter");
 }
 
 /// After a decision the cursor stays at its place, where the next request is.
