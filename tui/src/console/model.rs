@@ -142,6 +142,25 @@ pub(crate) enum Intent {
     Redraw,
 }
 
+/// The subject of a notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NoticeKind {
+    /// Requests arrived.
+    New,
+    /// The last minute of requests has begun.
+    LastMinute,
+}
+
+/// The notices of a kind since a key was last pressed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SentNotices {
+    pub(crate) count: usize,
+    pub(crate) last_ms: u64,
+}
+
+/// Pause between two notices of a kind.
+pub(crate) const NOTICE_PAUSE_MS: u64 = 30_000;
+
 /// The text that was copied last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LastCopy {
@@ -224,6 +243,8 @@ pub(crate) struct Model {
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
     pub(crate) line_history: LineHistory,
+    /// The notices since a key was last pressed.
+    pub(crate) sent_notices: BTreeMap<NoticeKind, SentNotices>,
     pub(crate) last_copy: Option<LastCopy>,
     /// The result of the last action.
     pub(crate) last_note: Option<Note>,
@@ -271,6 +292,7 @@ impl Model {
             watch_from_ms: 0,
             line: None,
             line_history: LineHistory::default(),
+            sent_notices: BTreeMap::new(),
             last_copy: None,
             last_note: None,
             freeze_at_ms: None,

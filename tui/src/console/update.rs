@@ -7,25 +7,21 @@ mod filter;
 mod frames;
 mod keys;
 mod marks;
+mod notices;
 mod overlays;
 mod run_line;
 
 use bursar_control::grammar::{ActivityOrder, Order, WatchOrder};
 use bursar_control::wire::Asking;
 use bursar_core::fault::Fault;
-use bursar_core::settings::Notices;
 use crossterm::event::KeyEvent;
 
 use super::model::List;
 use super::model::feed::SEARCHED_ENTRIES;
 use super::model::overlay::{CardView, Overlay};
-use super::model::rows::short;
 use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamp_size};
 use crate::link::Received;
-
-/// Time left in milliseconds at which a request is announced a second time.
-const LAST_MINUTE_MS: u64 = 60_000;
 
 /// Everything that can happen to a console.
 #[derive(Debug)]
@@ -64,7 +60,7 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     marks::update_view(model);
     overlays::record_visible_text(model);
     load_viewed_page(model);
-    intents.extend(announce_requests(model));
+    intents.extend(notices::announce(model));
     intents.extend(model.send_queued_calls());
     intents
 }
@@ -160,41 +156,6 @@ fn update_card(model: &mut Model) {
     let Some(waiting) = model.server.find_queued(&view.id) else { return };
     if let Some(card) = waiting.request.card.as_ref().filter(|_card| waiting.end.is_none()) {
         view.replace_card(card, now_ms);
-    }
-}
-
-/// Notifies the operator once of each new request, and once when its last minute begins.
-fn announce_requests(model: &mut Model) -> Option<Intent> {
-    let now_ms = model.now_ms;
-    let mut announcements = Vec::new();
-    for waiting in &mut model.server.queue {
-        if waiting.closed_reason(now_ms).is_some() {
-            continue;
-        }
-        let last_minute = waiting.left_ms(now_ms) <= LAST_MINUTE_MS;
-        let short = || short(&waiting.request.id);
-        if !waiting.was_announced {
-            announcements.push(format!("request {} needs your approval", short()));
-        } else if last_minute && !waiting.was_last_minute_announced {
-            announcements.push(format!("request {} expires within a minute", short()));
-        }
-        waiting.was_announced = true;
-        waiting.was_last_minute_announced |= last_minute;
-    }
-    if !announcements.is_empty() {
-        // The note about an earlier decision must not seem to be about the new request.
-        model.clear_note();
-    }
-    // The text has no amount and no name, because a notice may appear on a locked screen.
-    let text = match announcements.as_slice() {
-        [] => return None,
-        [one] => format!("Bursar: {one}"),
-        more => format!("Bursar: {} requests need your approval", more.len()),
-    };
-    match model.server.notices {
-        Notices::All => Some(Intent::Notify { bell: true, notice: Some(text) }),
-        Notices::Bell => Some(Intent::Notify { bell: true, notice: None }),
-        Notices::None => None,
     }
 }
 

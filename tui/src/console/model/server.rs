@@ -96,6 +96,8 @@ pub(crate) struct QueuedRequest {
     pub(crate) end: Option<RequestEnd>,
     /// Whether the end was inferred, because the request is missing from the engine's list.
     pub(crate) is_end_inferred: bool,
+    /// Whether the request was in the list when this console last looked for new ones.
+    pub(crate) was_seen: bool,
     /// Whether the operator was notified of the new request.
     pub(crate) was_announced: bool,
     /// Whether the operator was notified that its last minute has begun.
@@ -235,6 +237,7 @@ impl Server {
                     received_ms: now_ms,
                     end: None,
                     is_end_inferred: false,
+                    was_seen: false,
                     was_announced: false,
                     was_last_minute_announced: false,
                 }),

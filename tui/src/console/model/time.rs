@@ -2,7 +2,7 @@
 
 use super::overlay::Overlay;
 use super::server::Topic;
-use super::{Connection, Model, PASTE_GAP_MS, Pane, Purpose};
+use super::{Connection, Model, NOTICE_PAUSE_MS, PASTE_GAP_MS, Pane, Purpose};
 
 /// Interval of status queries. The status is polled, because the journal records neither the server's state nor every
 /// lock.
@@ -54,10 +54,15 @@ impl Model {
         let watch = (self.has_feed && !self.in_flight(&Purpose::Watch))
             .then_some(self.watch_from_ms)
             .filter(|at| *at > self.now_ms);
+        // A notice may be due after the pause.
+        let notices = self.sent_notices.values().map(|sent| sent.last_ms);
+        let notices = notices.map(|at| at.saturating_add(NOTICE_PAUSE_MS));
+        let notices = notices.filter(|at| *at > self.now_ms);
         let others = armed
             .into_iter()
             .chain(confirmed)
             .chain(watch)
+            .chain(notices)
             .chain(self.note_expires_ms());
         queries.chain(polls).chain(ticks).chain(others).min()
     }

@@ -181,9 +181,53 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
     stage.wait(10);
     assert_eq!(rings(&stage), after);
     stage.model.server.notices = Notices::Bell;
+    stage.keys("1");
     stage.model.server.queue[0].was_announced = false;
     stage.wait(10);
     assert!(rings(&stage)[2].contains("bell: true, notice: None"));
+}
+
+/// A flood rings twice, with counts. Then the console is silent until a key shows that somebody looks.
+#[test]
+fn flood_of_requests_rings_twice_until_somebody_looks() {
+    let notices = |stage: &mut Stage| {
+        let all = std::mem::take(&mut stage.intents);
+        all.into_iter().filter(|one| one.starts_with("Notify")).collect::<Vec<_>>()
+    };
+    let mut stage = Stage::with_all_panes(SIZE);
+    stage.keys("1");
+    notices(&mut stage);
+    stage.model.server.queue.clear();
+    let mut arrived = Vec::new();
+    let mut arrive = |stage: &mut Stage, count: usize| {
+        for _each in 0..count {
+            arrived.push(held(u8::try_from(arrived.len()).unwrap(), 500_000, |_card| {}));
+            let requests = arrived.clone();
+            stage.model.server.store(Topic::Requests, Answer::Requests { requests }, stage.now_ms);
+            stage.wait(10);
+        }
+    };
+    arrive(&mut stage, 1);
+    let first = notices(&mut stage);
+    assert!(first.len() == 1 && first[0].contains("request 0123ab00 needs your approval"));
+    arrive(&mut stage, 40);
+    assert_eq!(notices(&mut stage), Vec::<String>::new());
+    stage.wait(30_000);
+    let second = notices(&mut stage);
+    assert!(
+        second.len() == 1 && second[0].contains("40 requests need your approval"),
+        "{second:?}"
+    );
+    arrive(&mut stage, 20);
+    stage.wait(100_000);
+    assert_eq!(notices(&mut stage), Vec::<String>::new(), "nobody has looked");
+    // Their last minute is news of another kind.
+    stage.wait(350_000);
+    let last = notices(&mut stage);
+    assert!(last.len() == 1 && last[0].contains("61 requests expire within a minute"), "{last:?}");
+    stage.keys("j");
+    arrive(&mut stage, 1);
+    assert_eq!(notices(&mut stage).len(), 1, "after a key the next request rings again");
 }
 
 #[test]

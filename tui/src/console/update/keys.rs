@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
 use super::effects::{guard_keys, leave};
-use super::{card, copying, filter, marks, overlays, run_line};
+use super::{card, copying, filter, marks, notices, overlays, run_line};
 use crate::console::keymap::table::action;
 use crate::console::keymap::{Context, KeyAction};
 use crate::console::model::context::context;
@@ -24,6 +24,7 @@ pub(super) fn handle_key(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if key.kind == KeyEventKind::Release {
         return Vec::new();
     }
+    notices::note_look(model);
     let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
     if model.unconfirmed_key.take().is_some() {
         // Two keys this close together are a paste, so neither counts, unless the second is a freeze key.
