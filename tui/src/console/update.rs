@@ -125,7 +125,9 @@ fn open_next_overlay(model: &mut Model) {
     {
         model.overlay = model.prompts.remove(index).map(Overlay::Ask);
     }
-    if model.overlay.is_none() && model.line.is_none() {
+    // Nothing opens under the hands of an operator who types.
+    let is_typing = model.line.is_some() || model.filtering.is_some();
+    if model.overlay.is_none() && !is_typing {
         let now_ms = model.now_ms;
         model.overlay = match model.prompts.pop_front() {
             Some(mut question) => {

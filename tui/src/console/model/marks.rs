@@ -2,7 +2,6 @@
 
 use bursar_core::card::{Card, Lane};
 
-use super::rows::short;
 use super::selection::{LeftOut, Selection};
 use super::server::QueuedRequest;
 use super::{Model, Pane};
@@ -22,11 +21,11 @@ impl Model {
             let hidden = (!shown.contains(index)).then_some(LeftOut::Hidden);
             match hidden.or_else(|| self.left_out(row, &digest, approve)) {
                 None => selection.choose(row, digest),
-                Some(why) => selection.leave_out(short(&row.request.id), why),
+                Some(why) => selection.leave_out(row.request.id.clone(), why),
             }
         }
         for id in unknown.keys() {
-            selection.leave_out(short(id), LeftOut::Ended("no longer waiting".to_owned()));
+            selection.leave_out(id.clone(), LeftOut::Ended("no longer waiting".to_owned()));
         }
         selection
     }

@@ -53,13 +53,20 @@ pub(crate) struct Chosen {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
     pub(crate) chosen: Vec<Chosen>,
-    /// The short ids of the other requests, by reason.
+    /// The ids of the other requests, by reason.
     pub(crate) left_out: BTreeMap<LeftOut, Vec<String>>,
 }
 
 impl Selection {
     pub(super) fn leave_out(&mut self, id: String, why: LeftOut) {
         self.left_out.entry(why).or_default().push(id);
+    }
+
+    /// Returns the ids of the requests that ended or changed: their marks have no further use.
+    pub(crate) fn ids_without_mark(&self) -> Vec<&str> {
+        let gone = |why: &LeftOut| matches!(why, LeftOut::Ended(_) | LeftOut::Changed);
+        let ids = self.left_out.iter().filter(|(why, _ids)| gone(why));
+        ids.flat_map(|(_why, ids)| ids.iter().map(String::as_str)).collect()
     }
 
     /// Adds a request with the digest of the card at its mark.

@@ -236,6 +236,23 @@ fn approval_leaves_out_what_must_be_read_alone_and_names_it() {
     assert!(take_decisions(&mut stage).is_empty());
     press_alone(&mut stage, 'y');
     assert_eq!(answer_all(&mut stage, "signed"), ["08"]);
+    // What ended or changed was named, so its mark is gone; the others can still be denied.
+    let marked: Vec<&str> = stage.model.marks.keys().map(|id| id.get(6..8).unwrap()).collect();
+    assert_eq!(marked, ["02", "03", "04", "05", "06"]);
+}
+
+/// Nothing opens while a filter is typed, so that no typed letter answers a question.
+#[test]
+fn nothing_opens_while_a_filter_is_typed() {
+    let mut stage = stage_with(several(2));
+    stage.keys(":status");
+    stage.press(KeyCode::Enter);
+    let (call, _) = stage.take_newest_order("status").unwrap();
+    stage.keys("/ab");
+    stage.answer(call, Ok(Answer::Status(fixtures::status())));
+    assert!(stage.model.overlay.is_none());
+    stage.press(KeyCode::Enter);
+    assert!(stage.model.overlay.is_some());
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub(super) fn handle_key(
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     let may_decide = may_decide(model);
     if action == Some(KeyAction::Close) {
-        model.overlay = None;
+        close(model);
         return Vec::new();
     }
     if action.is_some_and(|action| scroll(model, action)) {
@@ -135,6 +135,14 @@ pub(super) fn handle_key(
         _other => view.guard_keys(now_ms),
     }
     Vec::new()
+}
+
+/// Closes the card. Requests that it named as ended or changed lose their marks.
+fn close(model: &mut Model) {
+    if let Some(Overlay::Marked(view)) = model.overlay.take() {
+        let named = view.selection.ids_without_mark();
+        model.marks.retain(|id, _digest| !named.contains(&id.as_str()));
+    }
 }
 
 fn may_decide(model: &Model) -> bool {
@@ -171,7 +179,7 @@ pub(super) fn decide(model: &mut Model) {
         }
     }
     let (approve, chosen) = (view.approve, std::mem::take(&mut view.selection.chosen));
-    model.overlay = None;
+    close(model);
     let open = chosen.iter().map(|one| one.id.clone()).collect();
     let run = MarkedRun { approve, total: chosen.len(), open, failed: Vec::new() };
     model.marked_run = Some(run);

@@ -75,7 +75,9 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
         (Context::Panes, KeyAction::ApproveMarked | KeyAction::DenyMarked) => {
             is_up(model) && !model.marks.is_empty()
         }
-        (Context::ApproveMarked, KeyAction::Yes) => !visibility::has_unseen_marked(model),
+        (Context::ApproveMarked | Context::DenyMarked, KeyAction::Yes) => {
+            visibility::may_decide_marked(model)
+        }
         (Context::Card, KeyAction::Yes) => {
             model.may_approve() && visibility::card_unseen(model).is_none()
         }

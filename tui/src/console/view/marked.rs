@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::paint::{Paint, wrap};
 use crate::console::model::marked::MarkedView;
 use crate::console::model::overlay::Hint;
+use crate::console::model::rows::short;
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
@@ -46,6 +47,7 @@ fn lines(view: &MarkedView) -> Vec<(&'static str, String, Role)> {
         lines.push(("worth", format!("{} USD", selection.usd()), Role::Plain));
     }
     for (why, ids) in &selection.left_out {
+        let ids: Vec<String> = ids.iter().map(|id| short(id)).collect();
         lines.push(("left out", format!("{}: {}", why.text(), ids.join(", ")), Role::Warn));
     }
     lines
@@ -123,6 +125,7 @@ pub(super) fn draw(model: &Model, view: &MarkedView, paint: &mut Paint<'_>, body
     let VisibleMarked { rows: count, shown, last, width } = visible(view, body);
     let what = if view.approve { "Approve" } else { "Deny" };
     let title = match view.selection.chosen.len() {
+        0 => format!("Nothing to {}", what.to_lowercase()),
         1 => format!("{what} 1 request?"),
         more => format!("{what} {more} requests?"),
     };

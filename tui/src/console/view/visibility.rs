@@ -61,6 +61,12 @@ pub(crate) fn visible_marked(model: &Model) -> Option<VisibleMarked> {
     (!model.is_too_small()).then(|| marked::visible(view, body(model)))
 }
 
+/// Returns whether a yes on the card about marked requests would count, as far as its rows are concerned.
+pub(crate) fn may_decide_marked(model: &Model) -> bool {
+    let Some(Overlay::Marked(view)) = &model.overlay else { return false };
+    !view.selection.chosen.is_empty() && !(view.approve && has_unseen_marked(model))
+}
+
 /// Returns whether an approval of the marked requests needs rows that were not visible yet.
 pub(crate) fn has_unseen_marked(model: &Model) -> bool {
     let (Some(visible), Some(Overlay::Marked(view))) = (visible_marked(model), &model.overlay)
