@@ -231,6 +231,9 @@ fn exit_code(answer: &Answer, options: &Options) -> u8 {
             u8::from(checks.iter().any(|check| check.result == CheckResult::Fail))
         }
         Answer::Allowances(answer) => u8::from(answer.allowances.iter().any(was_not_revoked)),
+        Answer::Denials(denials) => {
+            denials.not_denied.first().map_or(0, |request| request.code.exit())
+        }
         _done => 0,
     }
 }

@@ -9,7 +9,7 @@ use bursar_core::auth::AuthMode;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::ids::{AgentId, Name};
+use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_domain::Action;
 use bursar_domain::agents::{Agent, Credential};
 use secrecy::ExposeSecret;
@@ -89,10 +89,17 @@ async fn suspend(
     act(engine, Action::Suspend { agent: id.clone() }).await?;
     // The suspension voided the slips of all agents.
     reissue(engine).await;
+    let mut warnings = Vec::new();
     if deny {
-        deny_each(engine, &pending_of(engine, Some(id)), None, by).await;
+        let denials = deny_each(engine, &pending_of(engine, Some(id)), None, by).await;
+        warnings.extend(denials.not_denied.into_iter().map(|request| {
+            let id = request.id.parse::<RequestId>().map_or(request.id, |id| id.short());
+            let message = format!("Not denied: {id}. {}", request.message);
+            Warning { code: request.code.text().to_owned(), message }
+        }));
     }
     let mut done = show(engine, id)?;
+    done.warnings.extend(warnings);
     let left = pending_of(engine, Some(id)).len();
     if left > 0 {
         let message = format!(

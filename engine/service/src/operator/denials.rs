@@ -35,6 +35,7 @@ pub(super) async fn deny(
     }
     let reason = Some(reason).filter(|reason| !reason.is_empty());
     let Some(prefix) = order.single_id() else {
+        refuse_id(engine, order)?;
         let agent = order.agent.as_ref().map(|name| lookup::agent(engine, name)).transpose()?;
         return deny_several(engine, agent.as_ref().map(|agent| &agent.id), reason, dialogue).await;
     };
@@ -44,6 +45,18 @@ pub(super) async fn deny(
     let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
     act(engine, denied).await.map_err(|fault| explain_end(engine, request.id, fault))?;
     Ok(decided_answer(&card, DecidedStatus::Denied))
+}
+
+/// Refuses an id together with `--agent` or `--all`, which would make it the reason.
+fn refuse_id(engine: &EngineContext, order: &Deny) -> Result<(), Fault> {
+    let word = order.id.as_deref().unwrap_or_default();
+    let is_long = word.chars().filter(|one| *one != '-').count() >= ID_DIGITS_MIN;
+    let mut pending = pending_of(engine, None).into_iter();
+    if is_long && pending.any(|request| request.id.has_prefix(word)) {
+        let message = "Give either the id of one request, or --agent or --all.";
+        return Err(Fault::because(Code::BadInput, message));
+    }
+    Ok(())
 }
 
 /// Denies all pending requests, or those of one agent, after one confirmation.
@@ -57,7 +70,8 @@ async fn deny_several(
     if let (Some(question), lines) = denial_question(engine, &chosen) {
         agree(dialogue, lines, &question).await?;
     }
-    Ok(deny_each(engine, &chosen, reason.as_ref(), dialogue.client()).await)
+    let answer = deny_each(engine, &chosen, reason.as_ref(), dialogue.client()).await;
+    Ok(Answer::Denials(answer).into())
 }
 
 /// Returns the pending requests, or those of one agent.
@@ -67,20 +81,26 @@ pub(super) fn pending_of(engine: &EngineContext, agent: Option<&AgentId>) -> Vec
     pending
 }
 
-/// Returns the question before several denials, and its lines: each agent with its number of requests.
+/// Returns the question before several denials, and its lines: each agent with its number of requests, and how many of
+/// them were approved and wait for a Ledger.
 fn denial_question(
     engine: &EngineContext,
     chosen: &[Arc<Request>],
 ) -> (Option<String>, Vec<String>) {
     let view = engine.core.view();
     let name = |id: &AgentId| view.state.agents.get(id).map(|agent| agent.name.to_string());
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for request in chosen {
         let name = name(&request.agent).unwrap_or_else(|| request.agent.to_string());
-        let count = counts.entry(name).or_default();
+        let (count, approved) = counts.entry(name).or_default();
         *count = count.saturating_add(1);
+        *approved = approved.saturating_add(usize::from(!request.is_held()));
     }
-    let lines = counts.iter().map(|(name, count)| format!("{count} of {name}")).collect();
+    let line = |(name, (count, approved)): (&String, &(usize, usize))| match approved {
+        0 => format!("{count} of {name}"),
+        approved => format!("{count} of {name}, {approved} of them approved and at a Ledger"),
+    };
+    let lines = counts.iter().map(line).collect();
     let question = match chosen.len() {
         0 => None,
         1 => Some("Deny this request?".to_owned()),
@@ -95,7 +115,7 @@ pub(super) async fn deny_each(
     chosen: &[Arc<Request>],
     reason: Option<&String>,
     by: Client,
-) -> Done {
+) -> DenialsAnswer {
     let mut answer = DenialsAnswer { denied: Vec::new(), not_denied: Vec::new() };
     for request in chosen {
         let id = request.id.to_string();
@@ -107,5 +127,5 @@ pub(super) async fn deny_each(
             }
         }
     }
-    Answer::Denials(answer).into()
+    answer
 }
