@@ -77,10 +77,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     };
     let spent = *state.spent(agent, moment).of(lane);
     let digest = card::digest(&terms, reason, policy.version);
-    // A tenth of the policy's largest request: above that, an accidental approval is expensive.
-    let tenth = Usd(limits.per_request.0.checked_div(10).unwrap_or(0));
-    let typed_from =
-        state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_CONFIRM_TYPING_ABOVE));
+    let typed_from = typing_threshold(state, limits.per_request);
     Some(Card {
         id: request.id,
         terms,
@@ -102,7 +99,6 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         expires_in_seconds: left_ms.div_ceil(1000),
         // If the request has no price, the operator types the price that is measured at the approval.
         type_amount: usd >= typed_from || unpriced,
-        typing_threshold: typed_from,
         digest,
         payee_label: payment.and_then(|payment| own_label(state, payment.payee)),
         // The caller that shows the card fills in these fields: no decision may depend on them.
@@ -325,6 +321,13 @@ fn token_note(trade: &TradeAsk, token: &TradeToken) -> Option<String> {
         Some(known) => format!("NOT the known {}", known.symbol),
         None => "NOT KNOWN to Bursar: its symbol proves nothing".to_owned(),
     })
+}
+
+/// Returns the value from which an approval must be typed, for a policy whose largest request is `per_request`.
+pub fn typing_threshold(state: &State, per_request: Usd) -> Usd {
+    // A tenth of the policy's largest request: above that, an accidental approval is expensive.
+    let tenth = Usd(per_request.0.checked_div(10).unwrap_or(0));
+    state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_CONFIRM_TYPING_ABOVE))
 }
 
 /// Returns the part of the card that only a trade has, from the quote of the request.

@@ -66,15 +66,6 @@ impl LaneAsk {
         }
     }
 
-    /// Returns when the quote of a trade or loan was made; `None` for a payment.
-    pub fn quoted_at(&self) -> Option<Utc> {
-        match self {
-            LaneAsk::Payment(_) => None,
-            LaneAsk::Trade(trade) => Some(trade.quote.at),
-            LaneAsk::Loan(loan) => Some(loan.quote.at),
-        }
-    }
-
     /// Returns the bytes that count against the agent's daily padding.
     pub fn padding(&self) -> u32 {
         match self {

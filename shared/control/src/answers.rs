@@ -7,17 +7,17 @@ mod balances;
 mod doctor;
 mod history;
 mod lending;
+mod requests;
 mod sends;
 mod settings;
 mod trading;
 
 use bursar_core::auth::AuthMode;
-use bursar_core::card::{Card, Lane};
+use bursar_core::card::Lane;
 use bursar_core::change::Change;
-use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::policy::{AllowedNetworks, Policy};
-use bursar_core::status::{AgentStatus, DecidedStatus, PolicyVerdict, RequestStatus};
+use bursar_core::status::{AgentStatus, PolicyVerdict};
 use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityAnswer, ActivityRow};
@@ -31,6 +31,7 @@ pub use lending::{
     PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,
     VenuesAnswer, WrittenOffAnswer,
 };
+pub use requests::{DecidedAnswer, DenialsAnswer, NotDenied, RequestAnswer};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
 pub use trading::{
@@ -380,32 +381,6 @@ pub struct ServerAnswer {
     pub locked: bool,
 }
 
-/// A pending request, or with `requests --all` a decided one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestAnswer {
-    pub id: String,
-    pub lane: Lane,
-    pub agent_id: String,
-    pub status: RequestStatus,
-    /// The step that a trade's plan takes now, like `1/2 token approval`.
-    #[serde(default)]
-    pub step: Option<String>,
-    /// In whole coins with the symbol; in atomic units for an unknown token.
-    pub amount: String,
-    pub amount_atomic: String,
-    pub asset: String,
-    pub payee: String,
-    pub domain: Option<String>,
-    pub created: String,
-    pub expires_in_seconds: Option<u64>,
-    /// The time left in milliseconds, for a countdown in the receiving program.
-    pub expires_in_ms: Option<u64>,
-    /// The age of the quote on the card of a trade or loan; `None` for a payment and without a card.
-    #[serde(default)]
-    pub quote_age_ms: Option<u64>,
-    pub card: Option<Card>,
-}
-
 /// A trade whose plan has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutingAnswer {
@@ -415,33 +390,6 @@ pub struct ExecutingAnswer {
     pub amount: String,
     /// Like `1/2 token approval`.
     pub step: String,
-}
-
-/// A request that the operator has just decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecidedAnswer {
-    pub id: String,
-    pub lane: Lane,
-    pub status: DecidedStatus,
-    /// As on the card, like `1.500000 USDC`.
-    pub amount: String,
-    pub payee: String,
-}
-
-/// The results of one command that denied several requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DenialsAnswer {
-    /// The ids of the denied requests.
-    pub denied: Vec<String>,
-    pub not_denied: Vec<NotDenied>,
-}
-
-/// A request that could not be denied, for example because another operator had decided it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotDenied {
-    pub id: String,
-    pub code: Code,
-    pub message: String,
 }
 
 /// A network that Bursar supports.

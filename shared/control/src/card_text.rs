@@ -468,7 +468,6 @@ mod tests {
             reserved: Usd(1_500_000),
             expires_in_seconds: 60,
             type_amount: false,
-            typing_threshold: Usd(5_000_000),
             payee_label: None,
             paid_before: None,
             paid_before_unknown_reason: None,

@@ -338,9 +338,6 @@ pub struct Card {
     pub expires_in_seconds: u64,
     /// The operator must type the amount to approve it (setting `confirm_typing_above`).
     pub type_amount: bool,
-    /// The value from which the operator must type the amount.
-    #[serde(with = "usd_text")]
-    pub typing_threshold: Usd,
     /// The payee's label, if it is an address of this wallet.
     pub payee_label: Option<Name>,
     pub paid_before: Option<PaidBefore>,

@@ -58,7 +58,10 @@ pub(super) async fn list(
             card.device =
                 device_card::device_card_of(&view.state, request, place, emulator).map(Box::new);
         }
+        let largest = card.as_ref().map(|card| card.per_request_max);
         let mut answer = describe::request(request, card.map(Card::with_short_urls), &moment);
+        answer.typing_threshold =
+            largest.map(|largest| cards::typing_threshold(&view.state, largest).to_string());
         if let Some(place) = place {
             describe::describe_at_device(&mut answer, &view.state, request, &place.label, &moment);
         }

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use bursar_core::money::Usd;
+use bursar_core::text::quoted;
 
-use super::server::QueuedRequest;
+use super::queued::QueuedRequest;
+
+/// Maximum number of characters that are shown of a venue's name.
+const VENUE_CHARS_MAX: usize = 30;
 
 /// Why a decision leaves out a marked request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +20,7 @@ pub(crate) enum LeftOut {
     CannotBeApproved,
     NeedsTypedAmount,
     FirstPayment,
+    HasWarning,
     OnLedger,
     OldQuote,
 }
@@ -29,6 +34,7 @@ impl LeftOut {
             LeftOut::CannotBeApproved => "cannot be approved now".to_owned(),
             LeftOut::NeedsTypedAmount => "needs its amount typed".to_owned(),
             LeftOut::FirstPayment => "first approved payment to its payee".to_owned(),
+            LeftOut::HasWarning => "its card has a warning: read it alone".to_owned(),
             LeftOut::OnLedger => "must be signed on a Ledger".to_owned(),
             LeftOut::OldQuote => "its quote is older than 30 s".to_owned(),
         }
@@ -44,6 +50,10 @@ pub(crate) struct Chosen {
     pub(crate) agent: String,
     /// The amount that leaves, like `1.500000 USDC`.
     amount: String,
+    /// The host of a payment, or else its payee's address.
+    payee: String,
+    /// The trade or loan in words; `None` for a payment.
+    plan: Option<String>,
     network: String,
     usd: Usd,
     typing_threshold: Usd,
@@ -96,11 +106,26 @@ impl Selection {
         agents
     }
 
-    /// Returns the sum of the amounts of each token and network. Amounts that cannot be added stay as they are.
+    /// Returns each trade and loan.
+    pub(crate) fn plans(&self) -> impl Iterator<Item = &str> {
+        self.chosen.iter().filter_map(|one| one.plan.as_deref())
+    }
+
+    /// Returns the payees with their numbers of chosen payments, by host or address.
+    pub(crate) fn payees(&self) -> BTreeMap<&str, usize> {
+        let mut payees: BTreeMap<&str, usize> = BTreeMap::new();
+        for one in self.chosen.iter().filter(|one| one.plan.is_none()) {
+            let count = payees.entry(&one.payee).or_default();
+            *count = count.saturating_add(1);
+        }
+        payees
+    }
+
+    /// Returns the sum of the payments of each token and network. Amounts that cannot be added stay as they are.
     pub(crate) fn sums(&self) -> Vec<String> {
         let mut sums: BTreeMap<(&str, &str), Decimal> = BTreeMap::new();
         let mut others: Vec<String> = Vec::new();
-        for one in &self.chosen {
+        for one in self.chosen.iter().filter(|one| one.plan.is_none()) {
             let parts = one.amount.split_once(' ');
             let parsed = parts.and_then(|(number, token)| Some((Decimal::parse(number)?, token)));
             let added = parsed.and_then(|(amount, token)| {
@@ -123,16 +148,27 @@ impl Selection {
 fn chosen(row: &QueuedRequest, digest: String) -> Option<Chosen> {
     let request = &row.request;
     let card = request.card.as_ref()?;
-    let traded = card.trade.as_ref().map(|trade| trade.gives.clone());
-    let amount = traded.or_else(|| card.loan.as_ref().map(|loan| loan.moves.clone()));
+    let (agent, network) = (card.agent_name.to_string(), card.network_title.clone());
+    let traded = card.trade.as_ref();
+    let traded = traded.map(|trade| format!("{} for {} on {network}", trade.gives, trade.gets));
+    let lent = card.loan.as_ref().zip(card.terms.loan.as_ref());
+    let lent = lent.map(|(loan, terms)| {
+        let venue = quoted(&loan.venue_name, VENUE_CHARS_MAX);
+        format!("{} {}, venue {venue} on {network}", terms.action, loan.moves)
+    });
+    let threshold = request.typing_threshold.as_deref();
+    let threshold = threshold.and_then(|text| Usd::parse(text).ok());
     Some(Chosen {
         id: request.id.clone(),
         digest,
-        agent: card.agent_name.to_string(),
-        amount: amount.unwrap_or_else(|| request.amount.clone()),
-        network: card.network_title.clone(),
+        agent,
+        amount: request.amount.clone(),
+        payee: request.domain.clone().unwrap_or_else(|| request.payee.clone()),
+        plan: traded.or(lent),
+        network,
         usd: card.usd,
-        typing_threshold: card.typing_threshold,
+        // Without a known threshold, every sum is typed.
+        typing_threshold: threshold.unwrap_or(Usd::ZERO),
     })
 }
 

@@ -254,7 +254,6 @@ pub(crate) fn card(request_url: &str) -> Card {
         reserved: usd(1_500_000),
         expires_in_seconds: 754,
         type_amount: false,
-        typing_threshold: Usd(5_000_000),
         payee_label: None,
         paid_before: Some(PaidBefore {
             times: 14,
@@ -397,6 +396,7 @@ pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
         expires_in_seconds: Some(754),
         expires_in_ms: Some(753_200),
         quote_age_ms: None,
+        typing_threshold: Some("5.00".into()),
         card: Some(card(request_url)),
     }
 }

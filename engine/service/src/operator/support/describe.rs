@@ -16,7 +16,7 @@ use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::status::{PolicyVerdict, RequestStatus};
 use bursar_core::text;
-use bursar_core::time::Moment;
+use bursar_core::time::{Moment, Utc};
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
 use bursar_domain::assess::Verdict;
@@ -180,9 +180,13 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         }
         Status::NotSigned { .. } => (RequestStatus::NotSigned, None),
     };
-    let quoted = card.as_ref().and_then(|_card| request.ask.quoted_at());
-    let quote_age_ms =
-        quoted.map(|at| u64::try_from(moment.utc.0.saturating_sub(at.0)).unwrap_or(0));
+    let quoted = match &request.ask {
+        LaneAsk::Payment(_) => None,
+        LaneAsk::Trade(trade) => Some(trade.quote.at),
+        LaneAsk::Loan(loan) => Some(loan.quote.at),
+    };
+    let quoted = quoted.filter(|_at| card.is_some());
+    let age = |at: Utc| u64::try_from(moment.utc.0.saturating_sub(at.0)).unwrap_or(0);
     RequestAnswer {
         id: request.id.to_string(),
         lane: request.ask.lane(),
@@ -197,7 +201,8 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         created: text::utc(request.created),
         expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),
         expires_in_ms: left_ms,
-        quote_age_ms,
+        quote_age_ms: quoted.map(age),
+        typing_threshold: None,
         card,
     }
 }

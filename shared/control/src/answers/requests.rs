@@ -1,0 +1,62 @@
+//! The answers to `requests`, `approve` and `deny`.
+
+use bursar_core::card::{Card, Lane};
+use bursar_core::codes::Code;
+use bursar_core::status::{DecidedStatus, RequestStatus};
+use serde::{Deserialize, Serialize};
+
+/// A pending request, or with `requests --all` a decided one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestAnswer {
+    pub id: String,
+    pub lane: Lane,
+    pub agent_id: String,
+    pub status: RequestStatus,
+    /// The step that a trade's plan takes now, like `1/2 token approval`.
+    #[serde(default)]
+    pub step: Option<String>,
+    /// In whole coins with the symbol; in atomic units for an unknown token.
+    pub amount: String,
+    pub amount_atomic: String,
+    pub asset: String,
+    pub payee: String,
+    pub domain: Option<String>,
+    pub created: String,
+    pub expires_in_seconds: Option<u64>,
+    /// The time left in milliseconds, for a countdown in the receiving program.
+    pub expires_in_ms: Option<u64>,
+    /// The age of the quote on the card of a trade or loan; `None` for a payment and without a card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote_age_ms: Option<u64>,
+    /// The value from which an approval must be typed; `None` without a card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typing_threshold: Option<String>,
+    pub card: Option<Card>,
+}
+
+/// A request that the operator has just decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedAnswer {
+    pub id: String,
+    pub lane: Lane,
+    pub status: DecidedStatus,
+    /// As on the card, like `1.500000 USDC`.
+    pub amount: String,
+    pub payee: String,
+}
+
+/// The results of one command that denied several requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DenialsAnswer {
+    /// The ids of the denied requests.
+    pub denied: Vec<String>,
+    pub not_denied: Vec<NotDenied>,
+}
+
+/// A request that could not be denied, for example because another operator had decided it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotDenied {
+    pub id: String,
+    pub code: Code,
+    pub message: String,
+}
