@@ -88,7 +88,7 @@ see you 'policy edit'
 see you 'max per payment 5.00 -> 6.00 USD'
 see you 'y yes'
 press you y
-see you 'per payment +6.00'
+see you 'effective at once: max per payment 5.00 -> 6.00 USD'
 close you
 said 'a question, y: yes'
 

@@ -17,6 +17,7 @@ mod note;
 mod notes;
 pub(crate) mod opening;
 pub(crate) mod overlay;
+pub(crate) mod queued;
 pub(crate) mod rows;
 mod search;
 pub(crate) mod selection;
@@ -329,9 +330,16 @@ impl Model {
     /// Returns whether the open card can still be decided here; true if no card is open.
     pub(crate) fn may_decide(&self) -> bool {
         let Some(Overlay::Card(view)) = &self.overlay else { return true };
-        let open = |waiting: &server::QueuedRequest| waiting.closed_reason(self.now_ms).is_none();
+        let open = |waiting: &queued::QueuedRequest| waiting.closed_reason(self.now_ms).is_none();
         let known = self.server.find_queued(&view.id).is_some_and(open);
-        known && !view.is_sent && self.connection == Connection::Up && !self.setup.observe
+        let in_run = self.marked_run.as_ref().is_some_and(|run| run.contains(&view.id));
+        let is_free = known && !view.is_sent && !in_run;
+        is_free && self.connection == Connection::Up && !self.setup.observe
+    }
+
+    /// Returns whether decisions about marked requests wait to be sent.
+    pub(crate) fn is_sending_decisions(&self) -> bool {
+        self.marked_run.as_ref().is_some_and(|run| !run.waiting.is_empty())
     }
 
     /// Returns whether the last answers allow an approval of the open card; true if no card is open.

@@ -169,6 +169,10 @@ fn load_viewed_page(model: &mut Model) {
         model.server.refused_count = 0;
     }
     model.server.viewed_entry = viewed_entry.and_then(|key| key.parse().ok());
+    if model.active_filter(List::Pane(Pane::Activity)).is_some() {
+        // A filter searches the newest entries, so these are kept.
+        model.server.viewed_entry = None;
+    }
     let missing = match model.active_filter(List::Pane(Pane::Activity)) {
         Some(_filter) => model.server.feed.missing_page(None, SEARCHED_ENTRIES),
         // Load one screen in both directions.

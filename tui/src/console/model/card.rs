@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bursar_core::card::Card;
 
-use super::server::QueuedRequest;
+use super::queued::QueuedRequest;
 
 /// How long keys that decide are ignored after a card or question opened, and approvals after the card changed.
 ///
@@ -143,6 +143,14 @@ impl CardView {
             self.hint = None;
             self.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS);
         }
+    }
+
+    /// Turns the card into the one that denies, or into the one that approves. The operator reads it again.
+    pub(crate) fn switch(&mut self, to_deny: bool) {
+        self.opened_to_deny = to_deny;
+        self.visible_rows.clear();
+        self.scroll = 0;
+        self.typed_amount.clear();
     }
 
     pub(crate) fn guard_keys(&mut self, now_ms: u64) {

@@ -1,13 +1,17 @@
 //! Selects the context that receives the keys.
 
-use super::Model;
 use super::overlay::Overlay;
+use super::{List, Model};
 use crate::console::keymap::Context;
 
 /// Returns the context that receives the keys now.
 pub(crate) fn context(model: &Model) -> Context {
-    if model.filtering.is_some() {
-        return Context::Filter;
+    // An overlay that has opened meanwhile receives the keys.
+    match (model.filtering, &model.overlay) {
+        (Some(List::Pane(_)), None) | (Some(List::Help), Some(Overlay::Help { .. })) => {
+            return Context::Filter;
+        }
+        _no_list => {}
     }
     match &model.overlay {
         Some(Overlay::Card(view)) if view.opened_to_deny => Context::CardToDeny,

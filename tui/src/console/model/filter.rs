@@ -5,39 +5,45 @@ const FILTER_CHARS_MAX: usize = 60;
 
 /// The text of a filter. A list shows the rows that contain it; after a `!`, those that do not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Filter(String);
+pub(crate) struct Filter {
+    text: String,
+    lowercase: String,
+}
 
 impl Filter {
     pub(crate) fn text(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     pub(crate) fn push(&mut self, ch: char) {
-        if !ch.is_control() && self.0.chars().count() < FILTER_CHARS_MAX {
-            self.0.push(ch);
+        if !ch.is_control() && self.text.chars().count() < FILTER_CHARS_MAX {
+            self.text.push(ch);
+            self.lowercase = self.text.to_lowercase();
         }
     }
 
     pub(crate) fn pop(&mut self) {
-        self.0.pop();
+        self.text.pop();
+        self.lowercase = self.text.to_lowercase();
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.text.clear();
+        self.lowercase.clear();
     }
 
     /// Returns whether the filter hides no row.
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.trim_start_matches('!').is_empty()
+        self.text.trim_start_matches('!').is_empty()
     }
 
     /// Returns whether a row with this text is shown. Upper and lower case are the same.
     pub(crate) fn shows(&self, row: &str) -> bool {
-        let (is_inverse, part) = match self.0.strip_prefix('!') {
+        let (is_inverse, part) = match self.lowercase.strip_prefix('!') {
             Some(part) => (true, part),
-            None => (false, self.0.as_str()),
+            None => (false, self.lowercase.as_str()),
         };
-        part.is_empty() || row.to_lowercase().contains(&part.to_lowercase()) != is_inverse
+        part.is_empty() || row.to_lowercase().contains(part) != is_inverse
     }
 }
 

@@ -1,9 +1,9 @@
 //! Marks requests, and divides the marked ones by what one decision does with them.
 
-use bursar_core::card::{Card, Lane};
+use bursar_core::card::{Card, HoldReason, Lane};
 
+use super::queued::QueuedRequest;
 use super::selection::{LeftOut, Selection};
-use super::server::QueuedRequest;
 use super::{Model, Pane};
 
 /// The oldest quote of a trade or loan that can be approved together with other requests.
@@ -49,6 +49,8 @@ impl Model {
             Some(LeftOut::NeedsTypedAmount)
         } else if card.terms.lane == Lane::Payment && card.has_unknown_payee() {
             Some(LeftOut::FirstPayment)
+        } else if !is_plain(card) {
+            Some(LeftOut::HasWarning)
         } else if row.quote_age_ms(self.now_ms).is_some_and(|age| age > QUOTE_AGE_MS_MAX) {
             Some(LeftOut::OldQuote)
         } else {
@@ -59,7 +61,8 @@ impl Model {
     fn is_on_ledger(&self, card: &Card) -> bool {
         let mut known = self.server.addresses.iter().flatten();
         let paying = known.find(|known| known.address == card.terms.address);
-        paying.is_some_and(|known| known.backing.starts_with("Ledger"))
+        // An address that is not known yet may be on a Ledger.
+        paying.is_none_or(|known| known.backing.starts_with("Ledger"))
     }
 
     /// Marks a request, or removes its mark. A request without a card cannot be marked.
@@ -86,6 +89,16 @@ impl Model {
             self.marks.entry(id).or_insert(digest);
         }
     }
+}
+
+/// Returns whether the amount alone is why the request is held, and nothing on its card warns.
+fn is_plain(card: &Card) -> bool {
+    let by_amount = matches!(card.hold, HoldReason::AboveThreshold | HoldReason::ManualOnly);
+    let trade = card.trade.as_ref().is_none_or(|trade| {
+        trade.effects_proven && trade.token_in_note.is_none() && trade.token_out_note.is_none()
+    });
+    let loan = card.loan.as_ref().is_none_or(|loan| loan.is_trusted && loan.effects_proven);
+    by_amount && trade && loan && card.asset.is_none() && !card.has_insufficient_balance()
 }
 
 fn mark_of(row: &QueuedRequest) -> Option<(String, String)> {

@@ -10,6 +10,7 @@ use bursar_core::settings::keys::Key;
 use super::balances::{count, holding, holdings};
 use super::feed::PAGE_ROWS;
 use super::filter::Filter;
+use super::search::holding_text;
 use super::server::{Server, Topic};
 use super::{List, Model, Pane};
 
@@ -126,6 +127,11 @@ impl Model {
                 let loaded = self.server.feed.rows().map(|row| head.saturating_sub(row.seq));
                 let loaded = loaded.filter_map(|index| usize::try_from(index).ok());
                 ShownRows::Some(loaded.filter(shows).collect())
+            }
+            Pane::Balances => {
+                let rows = holdings(&self.server).enumerate();
+                let rows = rows.filter(|(_index, row)| filter.shows(&holding_text(row)));
+                ShownRows::Some(rows.map(|(index, _row)| index).collect())
             }
             _whole => ShownRows::Some((0..self.row_count(pane)).filter(shows).collect()),
         }

@@ -1,10 +1,10 @@
-//! The text of a row that a filter searches: what the row shows, and what opening it shows first.
+//! The text of a row that a filter searches.
 
 use bursar_control::answers::{ActivityRow, AgentAnswer, HistoryRow};
 
-use super::balances::{HoldingRow, holding};
+use super::balances::HoldingRow;
+use super::queued::QueuedRequest;
 use super::rows::entry_at;
-use super::server::QueuedRequest;
 use super::{Model, Pane};
 use crate::wording;
 
@@ -14,7 +14,8 @@ impl Model {
         let server = &self.server;
         let text = match pane {
             Pane::Approvals => server.queue.get(index).map(request),
-            Pane::Balances => holding(server, index).map(|row| holding_text(&row)),
+            // The rows of this pane are searched together, because each look-up builds all of them.
+            Pane::Balances => None,
             Pane::Agents => server.agents.as_ref().and_then(|rows| rows.get(index)).map(agent),
             Pane::Policies => server
                 .policies
@@ -30,6 +31,7 @@ impl Model {
     }
 }
 
+/// Only texts that the row shows: an agent chooses others, such as its URLs.
 fn request(row: &QueuedRequest) -> String {
     let request = &row.request;
     let mut parts = vec![
@@ -37,21 +39,18 @@ fn request(row: &QueuedRequest) -> String {
         request.agent_id.as_str(),
         request.lane.text(),
         request.amount.as_str(),
-        request.payee.as_str(),
-        request.domain.as_deref().unwrap_or_default(),
+        request.domain.as_deref().unwrap_or(&request.payee),
         request.step.as_deref().unwrap_or_default(),
     ];
     if let Some(card) = &request.card {
-        parts.extend([card.agent_name.as_str(), card.network_title.as_str(), card.policy.as_str()]);
-        let urls = [&card.terms.request_url, &card.terms.resource_url].into_iter().flatten();
-        parts.extend(urls.map(String::as_str));
+        parts.push(card.agent_name.as_str());
         parts.extend(card.trade.iter().flat_map(|trade| [trade.gives.as_str(), &trade.gets]));
         parts.extend(card.loan.iter().flat_map(|loan| [loan.moves.as_str(), &loan.venue_name]));
     }
     parts.join(" ")
 }
 
-fn holding_text(row: &HoldingRow<'_>) -> String {
+pub(super) fn holding_text(row: &HoldingRow<'_>) -> String {
     match row {
         HoldingRow::Balance(row) => {
             let held = row.held.map(|held| {

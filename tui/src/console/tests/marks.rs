@@ -2,7 +2,7 @@
 
 use bursar_control::answers::{Answer, DecidedAnswer, RequestAnswer};
 use bursar_control::grammar::Order;
-use bursar_core::card::{Card, PaidBefore};
+use bursar_core::card::{Card, HoldReason, PaidBefore};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
@@ -28,7 +28,6 @@ fn is_known(card: &mut Card) {
         usd: Usd(1_000_000),
     });
     card.usd = Usd(1_500_000);
-    card.typing_threshold = Usd(5_000_000);
 }
 
 /// Returns a console with these pending requests.
@@ -334,25 +333,108 @@ fn five_hundred_requests_are_denied_by_few_keys() {
     stage.keys("*D");
     assert!(stage.screen().contains("500 requests of 25 agents"), "{}", stage.screen());
     press_alone(&mut stage, 'y');
-    let mut answered = 0;
-    loop {
-        let ready: Vec<u64> = stage
-            .sent
-            .iter()
-            .filter(|(_call, order)| matches!(order, Order::Deny(_)))
-            .map(|(call, _order)| *call)
-            .collect();
-        if ready.is_empty() {
-            break;
-        }
-        stage.sent.retain(|(call, _order)| !ready.contains(call));
-        for call in ready {
-            stage.answer(call, decided("denied"));
-            answered += 1;
+    let (mut answered, mut most) = (0, 0);
+    while answered < 500 {
+        let sent: Vec<(u64, Order)> = stage.sent.drain(..).collect();
+        let denials = sent.iter().filter(|(_call, order)| matches!(order, Order::Deny(_)));
+        most = most.max(denials.count());
+        assert!(!sent.is_empty(), "nothing is sent after {answered} answers");
+        for (call, order) in sent {
+            match order {
+                Order::Deny(_) => {
+                    stage.answer(call, decided("denied"));
+                    answered += 1;
+                }
+                Order::Watch(_) => {}
+                _query => stage.answer(call, Err(Fault::new(Code::Busy))),
+            }
         }
     }
+    assert!(most <= 4, "few are in flight at once, not {most}");
     assert_eq!(answered, 500);
     assert!(stage.screen().contains("Denied 500 requests."), "{}", stage.screen());
+}
+
+/// Escape and the freeze keys stop what was not sent, and the result says how many.
+#[test]
+fn decisions_that_were_not_sent_can_be_stopped() {
+    for stop in ["esc", "^x"] {
+        let mut stage = stage_with(several(20));
+        stage.keys("*D");
+        press_alone(&mut stage, 'y');
+        // A request of the run cannot be decided a second time.
+        stage.keys("a");
+        assert!(stage.screen().contains("is being sent with others"), "{}", stage.screen());
+        stage.press(KeyCode::Esc);
+        stage.keys("q");
+        assert!(stage.screen().contains("esc stops the rest"), "{}", stage.screen());
+        assert!(!stage.intents.contains(&"Quit".to_owned()));
+        match stop {
+            "esc" => stage.press(KeyCode::Esc),
+            _keys => {
+                stage.control('x');
+                stage.control('x');
+            }
+        }
+        let sent = take_decisions(&mut stage);
+        assert_eq!(sent.len(), 4, "{stop}");
+        for (call, _verb, _digits) in sent {
+            stage.answer(call, decided("denied"));
+        }
+        assert!(take_decisions(&mut stage).is_empty(), "{stop}");
+        let said = "Denied 4 of 20 requests. 16 were stopped before they were sent.";
+        assert!(stage.screen().contains(said), "{}", stage.screen());
+    }
+}
+
+/// A group never covers a request whose card warns: each must be read alone.
+#[test]
+fn approval_leaves_out_every_card_with_a_warning() {
+    type Change = fn(&mut Card);
+    let changes: [Change; 4] = [
+        |card| card.hold = HoldReason::ResourceOutsideAllowList,
+        |card| card.balance.as_mut().unwrap().after = None,
+        |card| card.terms.address = "0x0000000000000000000000000000000000000001".into(),
+        |card| card.paid_before.as_mut().unwrap().approved = 0,
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut requests = several(2);
+        change(requests[1].card.as_mut().unwrap());
+        let mut stage = stage_with(requests);
+        stage.keys("*A");
+        assert!(stage.screen().contains("Approve 1 request?"), "{number}: {}", stage.screen());
+        press_alone(&mut stage, 'y');
+        assert_eq!(answer_all(&mut stage, "signed"), ["01"], "{number}");
+    }
+}
+
+/// On a card whose rows do not fit, a group is approved only after all of them were visible.
+#[test]
+fn approval_needs_every_row_and_an_open_wallet() {
+    let mut requests = several(3);
+    for number in 0..40u8 {
+        let mut other = held(10 + number, 700_000, is_known);
+        other.card.as_mut().unwrap().agent_name =
+            format!("agent {number} with a name").parse().unwrap();
+        other.card.as_mut().unwrap().type_amount = number % 2 == 0;
+        requests.push(other);
+    }
+    requests.iter_mut().for_each(|request| request.card.as_mut().unwrap().usd = Usd(1));
+    let mut stage = Stage::with_all_panes((60, 16));
+    list(&mut stage, requests);
+    stage.keys("*A");
+    press_alone(&mut stage, 'y');
+    assert!(take_decisions(&mut stage).is_empty(), "{}", stage.screen());
+    assert!(stage.screen().contains("scroll (j) to the end"), "{}", stage.screen());
+    for _row in 0..30 {
+        stage.keys("j");
+    }
+    stage.model.server.status.as_mut().unwrap().wallet.locked = true;
+    press_alone(&mut stage, 'y');
+    assert!(take_decisions(&mut stage).is_empty() && stage.screen().contains("wallet is locked"));
+    stage.model.server.status.as_mut().unwrap().wallet.locked = false;
+    press_alone(&mut stage, 'y');
+    assert_eq!(answer_all(&mut stage, "signed").len(), 23, "{}", stage.screen());
 }
 
 #[test]

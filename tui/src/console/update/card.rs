@@ -93,6 +93,10 @@ pub(super) fn handle_key(
         return switch_card(model, action == Some(KeyAction::OpenToDeny));
     }
     if action == Some(KeyAction::Copy) {
+        // The key may have been pasted together with one that decides.
+        if let Some(Overlay::Card(view)) = &mut model.overlay {
+            view.guard_keys(now_ms);
+        }
         return super::copying::copy(model);
     }
     // A retry decides nothing, so it needs no pause.
@@ -144,7 +148,7 @@ fn switch_card(model: &mut Model, to_deny: bool) -> Vec<Intent> {
     if let Some(Overlay::Card(view)) = &mut model.overlay
         && !view.is_sent
     {
-        view.opened_to_deny = to_deny;
+        view.switch(to_deny);
         view.hint = None;
         view.guard_keys(now_ms);
     }

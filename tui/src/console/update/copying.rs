@@ -5,8 +5,8 @@ use zeroize::Zeroizing;
 use super::effects::copy_text;
 use crate::console::model::balances::holding;
 use crate::console::model::overlay::Overlay;
+use crate::console::model::queued::QueuedRequest;
 use crate::console::model::rows::entry_at;
-use crate::console::model::server::QueuedRequest;
 use crate::console::model::setup;
 use crate::console::model::{Intent, LastCopy, Model, Pane};
 

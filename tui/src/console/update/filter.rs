@@ -2,8 +2,9 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::console::keymap::KeyAction;
+use crate::console::keymap::{Context, KeyAction};
 use crate::console::model::List;
+use crate::console::model::context::context;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::{Intent, Model};
 
@@ -36,6 +37,7 @@ pub(super) fn handle_key(
             model.filtering = None;
             model.filters.remove(&list);
         }
+        Some(KeyAction::Up | KeyAction::Down) if list == List::Help => {}
         Some(KeyAction::Up) => model.move_selection(-1),
         Some(KeyAction::Down) => model.move_selection(1),
         _typed => edit(model, list, key),
@@ -64,7 +66,9 @@ fn edit(model: &mut Model, list: List, key: &KeyEvent) {
 
 /// Adds pasted text to the filter that is being typed. Returns whether there is one.
 pub(super) fn paste(model: &mut Model, text: &str) -> bool {
-    let Some(list) = model.filtering else { return false };
+    let Some(list) = model.filtering.filter(|_list| context(model) == Context::Filter) else {
+        return false;
+    };
     let filter = model.filters.entry(list).or_default();
     text.chars().for_each(|ch| filter.push(ch));
     true

@@ -80,6 +80,7 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
     match model.freeze_at_ms.take().map(|at| model.now_ms.saturating_sub(at)) {
         Some(..FREEZE_WINDOW_MS) => {
             model.last_note = None;
+            marks::stop(model);
             run_line::run(model, Order::Freeze);
         }
         Some(..=FREEZE_LATE_MS) => {
@@ -149,7 +150,11 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         KeyAction::ApproveMarked => marks::open(model, true),
         KeyAction::DenyMarked => marks::open(model, false),
         KeyAction::Filter => filter::begin(model),
-        KeyAction::ShowAll => filter::show_all(model),
+        KeyAction::ShowAll => {
+            if !marks::stop(model) {
+                filter::show_all(model);
+            }
+        }
         KeyAction::Zoom => model.is_zoomed = !model.is_zoomed,
         KeyAction::Sort => {
             model.server.queue.sort_by_key(|waiting| waiting.deadline_ms);
@@ -169,6 +174,9 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         KeyAction::Copy => return copying::copy(model),
         KeyAction::Command => model.line = Some(Line::default()),
         KeyAction::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        KeyAction::Quit if model.is_sending_decisions() => {
+            model.note_failure("Decisions are still being sent: esc stops the rest.");
+        }
         KeyAction::Quit => return leave(model),
         KeyAction::Freeze
         | KeyAction::Retry

@@ -23,6 +23,9 @@ use crate::console::model::server::Topic;
 use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
 use crate::console::view::visibility;
 
+/// Maximum number of decisions of a run in flight.
+const IN_FLIGHT_MAX: usize = 4;
+
 /// Marks the selected request, or removes its mark, and moves on to the next one.
 pub(super) fn toggle(model: &mut Model) {
     if model.focus == Pane::Approvals
@@ -180,10 +183,23 @@ pub(super) fn decide(model: &mut Model) {
     }
     let (approve, chosen) = (view.approve, std::mem::take(&mut view.selection.chosen));
     close(model);
-    let open = chosen.iter().map(|one| one.id.clone()).collect();
-    let run = MarkedRun { approve, total: chosen.len(), open, failed: Vec::new() };
+    let total = chosen.len();
+    let run = MarkedRun { approve, total, waiting: chosen.into(), ..MarkedRun::default() };
     model.marked_run = Some(run);
-    for one in chosen {
+    send_next(model);
+}
+
+/// Sends the next decisions. Few are in flight at once, so that other commands do not wait behind all of them.
+fn send_next(model: &mut Model) {
+    let mut next = Vec::new();
+    let Some(run) = &mut model.marked_run else { return };
+    while run.open.len() < IN_FLIGHT_MAX {
+        let Some(one) = run.waiting.pop_front() else { break };
+        run.open.insert(one.id.clone());
+        next.push(one);
+    }
+    let approve = run.approve;
+    for one in next {
         let order = match approve {
             true => Order::Approve(Approve {
                 id: one.id.clone(),
@@ -196,6 +212,17 @@ pub(super) fn decide(model: &mut Model) {
         let asking = if approve { Asking::Agreed } else { Asking::Silent };
         model.call(Purpose::DecideMarked { id: one.id }, order, asking);
     }
+}
+
+/// Stops the decisions that were not sent. Returns whether there were any.
+pub(super) fn stop(model: &mut Model) -> bool {
+    let Some(run) = &mut model.marked_run else { return false };
+    let has_any = !run.waiting.is_empty();
+    run.stop();
+    if has_any {
+        show_progress(model);
+    }
+    has_any
 }
 
 fn check_typed(typed: &str, value: Usd) -> Result<(), String> {
@@ -226,16 +253,21 @@ pub(super) fn handle_result(model: &mut Model, id: &str, result: Result<Answer, 
         }
         Err(fault) => run.failed.push((short(id), with_hint(&fault))),
     }
+    send_next(model);
     show_progress(model);
 }
 
 fn show_progress(model: &mut Model) {
     let Some(run) = &model.marked_run else { return };
-    let text = run.text();
-    if !run.open.is_empty() {
-        return model.note(text);
+    let mut text = run.text();
+    if !run.is_over() {
+        return model.note(format!("{text} esc stops the rest."));
     }
-    let failed = model.marked_run.take().map(|run| run.failed).unwrap_or_default();
+    let run = model.marked_run.take().unwrap_or_default();
+    if run.stopped > 0 {
+        text.push_str(&format!(" {} were stopped before they were sent.", run.stopped));
+    }
+    let failed = run.failed;
     if failed.is_empty() {
         return model.note(text);
     }

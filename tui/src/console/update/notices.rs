@@ -1,16 +1,18 @@
 //! Notifies the operator of new requests, and of requests whose last minute has begun.
 //!
 //! The first notice of a kind comes at once. What follows within half a minute is one more notice; after that, the
-//! console is silent until a key shows that somebody looks.
+//! console is silent until a key shows that somebody looks, but for at most five minutes after the last request.
 
 use bursar_core::settings::Notices;
 
+use crate::console::model::queued::QueuedRequest;
 use crate::console::model::rows::short;
-use crate::console::model::server::QueuedRequest;
 use crate::console::model::{Intent, Model, NOTICE_PAUSE_MS, NoticeKind, SentNotices};
 
 /// Time left in milliseconds at which a request is announced a second time.
 const LAST_MINUTE_MS: u64 = 60_000;
+/// After this long without a notice, the console rings again, even if nobody has looked.
+const SILENCE_MS_MAX: u64 = 300_000;
 /// Maximum number of notices of a kind until somebody looks.
 const NOTICES_MAX: usize = 2;
 
@@ -59,6 +61,9 @@ fn take(model: &mut Model, kind: NoticeKind) -> Option<String> {
         model.server.queue.iter().filter(|row| is_due(row, kind, now_ms)).collect();
     let (count, first) = (due.len(), due.first().map(|row| short(&row.request.id))?);
     let sent = model.sent_notices.entry(kind).or_default();
+    if now_ms >= sent.last_ms.saturating_add(SILENCE_MS_MAX) {
+        *sent = SentNotices::default();
+    }
     let (before, last_ms) = (sent.count, sent.last_ms);
     if before > 0 && before < NOTICES_MAX && now_ms < last_ms.saturating_add(NOTICE_PAUSE_MS) {
         return None;

@@ -126,8 +126,10 @@ fn open_card(model: &mut Model, prefix: &str) {
     };
     model.card_to_reopen = None;
     model.focus = Pane::Approvals;
-    model.select(Pane::Approvals, *index);
     let card = model.server.queue.get(*index);
+    if let Some(row) = card {
+        model.selected.insert(Pane::Approvals, row.request.id.clone());
+    }
     let card = card.and_then(|waiting| CardView::of(waiting, model.now_ms));
     model.overlay = card.map(|card| Overlay::Card(Box::new(card)));
 }

@@ -13,24 +13,10 @@ use crate::wording;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Activity;
-    let newest = model.server.feed.head();
-    let follows = !model.selected.contains_key(&Pane::Activity);
-    let note = match (newest, focused && !follows) {
-        (0, _) => String::new(),
-        (1, _) => "1 entry".to_owned(),
-        (newest, false) => format!("{newest} entries"),
-        (newest, true) => format!("{newest} entries, g follows"),
-    };
     let shown = model.shown_rows(Pane::Activity);
-    let note = match model.active_filter(List::Pane(Pane::Activity)) {
-        // Only loaded entries are searched.
-        Some(_filter) => {
-            format!("{} of the {} newest", shown.len(), model.server.feed.rows().count())
-        }
-        None => note,
-    };
+    let note = note(model, shown.len());
     let inside = paint.pane(area, focused, &title(model, Pane::Activity), &note);
-    if shown.len() == 0 && newest > 0 {
+    if shown.len() == 0 && model.server.feed.head() > 0 {
         return paint_lines(paint, inside, &without_matches(inside));
     }
     if shown.len() == 0 {
@@ -94,4 +80,19 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (id, Role::Quiet),
         ]
     });
+}
+
+/// Returns the note of the title: the number of entries, or how many of the searched ones the filter shows.
+fn note(model: &Model, shown: usize) -> String {
+    if model.active_filter(List::Pane(Pane::Activity)).is_some() {
+        // Only loaded entries are searched.
+        return format!("{shown} of the {} newest", model.server.feed.rows().count());
+    }
+    let is_followed = !model.selected.contains_key(&Pane::Activity);
+    match (model.server.feed.head(), model.focus == Pane::Activity && !is_followed) {
+        (0, _) => String::new(),
+        (1, _) => "1 entry".to_owned(),
+        (newest, false) => format!("{newest} entries"),
+        (newest, true) => format!("{newest} entries, g follows"),
+    }
 }

@@ -40,6 +40,13 @@ fn lines(view: &MarkedView) -> Vec<(&'static str, String, Role)> {
     if !named.is_empty() {
         lines.push(("agents", named.join(", "), Role::Plain));
     }
+    let payees = selection.payees();
+    if !payees.is_empty() {
+        let named: Vec<String> =
+            payees.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        lines.push(("to", named.join(", "), Role::Plain));
+    }
+    lines.extend(selection.plans().map(|plan| ("plan", plan.to_owned(), Role::Strong)));
     for sum in selection.sums() {
         lines.push(("sum", sum, Role::Strong));
     }
@@ -101,6 +108,8 @@ fn state(model: &Model, view: &MarkedView, unseen: bool) -> Vec<(String, Role)> 
         ("y works in a moment   esc not now".to_owned(), Role::Strong)
     } else if view.selection.chosen.is_empty() {
         ("esc closes".to_owned(), Role::Strong)
+    } else if view.approve && model.server.is_locked() {
+        ("wallet locked: esc, then u opens it".to_owned(), Role::Strong)
     } else if view.approve && unseen {
         (format!("scroll (j) to the end, then y {what}   esc not now"), Role::Strong)
     } else {
@@ -111,7 +120,7 @@ fn state(model: &Model, view: &MarkedView, unseen: bool) -> Vec<(String, Role)> 
 }
 
 /// The rows of the state take this much space at most. A fixed size keeps the rows above in their places.
-const STATE_ROWS: usize = 5;
+const STATE_ROWS: usize = 6;
 
 pub(super) fn visible(view: &MarkedView, body: Rect) -> VisibleMarked {
     let width = width(body);

@@ -10,8 +10,9 @@ use ratatui::layout::Rect;
 use super::card::{INDENT, rank, time_left_text, warning};
 use super::lists::{paint_lines, title, without_matches};
 use super::paint::{Column, Paint, left as column, right, wrap};
+use crate::console::model::queued::QueuedRequest;
 use crate::console::model::rows::{ShownRows, short};
-use crate::console::model::server::{QueuedRequest, Topic};
+use crate::console::model::server::Topic;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 

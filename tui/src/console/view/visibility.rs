@@ -64,7 +64,8 @@ pub(crate) fn visible_marked(model: &Model) -> Option<VisibleMarked> {
 /// Returns whether a yes on the card about marked requests would count, as far as its rows are concerned.
 pub(crate) fn may_decide_marked(model: &Model) -> bool {
     let Some(Overlay::Marked(view)) = &model.overlay else { return false };
-    !view.selection.chosen.is_empty() && !(view.approve && has_unseen_marked(model))
+    let may_approve = !model.server.is_locked() && !has_unseen_marked(model);
+    !view.selection.chosen.is_empty() && (!view.approve || may_approve)
 }
 
 /// Returns whether an approval of the marked requests needs rows that were not visible yet.

@@ -53,6 +53,8 @@ pub(super) fn lines(
         "observing only: no decisions   esc closes".to_owned()
     } else if model.connection != Connection::Up {
         "no engine is connected: no decisions   esc closes".to_owned()
+    } else if model.marked_run.as_ref().is_some_and(|run| run.contains(&view.id)) {
+        "its decision is being sent with others   esc closes".to_owned()
     } else if view.is_sent {
         "sent, waiting for the engine …".to_owned()
     } else if let Some(hint) = view.hint {
@@ -65,10 +67,8 @@ pub(super) fn lines(
         lines.push((format!("{why}   {deny}"), Role::Alarm));
         return lines;
     } else if model.now_ms < view.armed_at_ms {
-        match view.opened_to_deny {
-            true => "y works in a moment   esc not now".to_owned(),
-            false => "y and n work in a moment   esc not now".to_owned(),
-        }
+        let keys = if view.opened_to_deny { "y works" } else { "y and n work" };
+        format!("{keys} in a moment   esc not now")
     } else if view.opened_to_deny {
         "y deny   esc not now".to_owned()
     } else if view.card.device.is_some() && model.may_retry_device() {
