@@ -1,12 +1,14 @@
 //! Policies: changes of an edit, settings without effect, and the network of a rehearsal.
 
 use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
-use bursar_control::wire::{Asking, Prompt};
+use bursar_control::grammar::Order;
+use bursar_control::wire::{Asking, Prompt, ToClient, ToEngine};
 use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::status::PolicyVerdict;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, Operator};
+use bursar_tui::link::Received;
 
 async fn edit_policy(operator: &mut Operator, line: &str) -> (PolicyAnswer, Vec<Warning>) {
     let reply = operator.outcome(line).await.reply;
@@ -66,6 +68,27 @@ async fn a_loosening_asks_once_and_a_tightening_never() {
     assert_eq!((agreed.prompts, agreed.reply.result.is_ok()), (Vec::new(), true));
     let (policy, _warnings) = edit_policy(&mut operator, "policy show p").await;
     assert_eq!(policy.payments.per_request, "7.00");
+}
+
+/// A policy that another operator changed while the question was open is left alone.
+#[tokio::test]
+async fn a_policy_that_changed_during_the_question_is_left_alone() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
+    let mut link = engine.attach();
+    let order = Box::new(Order::parse_line("policy edit p --txn 20").unwrap());
+    link.send(&ToEngine::Run { id: 1, order, asking: Asking::Interactive }).await.unwrap();
+    let prompt = link.receive().await.unwrap();
+    assert!(matches!(prompt, Received::Message(ToClient::Prompt { .. })), "{prompt:?}");
+    let mut operator = engine.operator();
+    operator.must("policy edit p --day 50").await;
+    link.send(&ToEngine::Answer { id: 1, yes: true }).await.unwrap();
+    let done = link.receive().await.unwrap();
+    let Received::Message(ToClient::Done { reply, .. }) = done else { panic!("{done:?}") };
+    assert_eq!(reply.result.unwrap_err().code, Code::PolicyChanged);
+    let (policy, _warnings) = edit_policy(&mut operator, "policy show p").await;
+    let limits = &policy.payments;
+    assert_eq!((limits.daily.as_str(), limits.per_request.as_str()), ("50.00", "10.00"));
 }
 
 #[tokio::test]

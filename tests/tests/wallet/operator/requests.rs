@@ -223,6 +223,9 @@ async fn one_command_denies_the_requests_of_one_agent_or_of_all() {
     let engine = two_agents_with_requests().await;
     let mut operator = engine.operator();
     assert_eq!(operator.run_refused("deny --agent nobody").await.code, Code::NothingFound);
+    let Answer::Requests { requests } = operator.must("requests").await else { panic!() };
+    let both = format!("deny {} --agent reader", &requests[2].id[..8]);
+    assert_eq!(operator.run_refused(&both).await.code, Code::BadInput);
     let outcome = operator.outcome("deny --agent READER looped on one page").await;
     let [Prompt::Confirm { lines, question }] = outcome.prompts.as_slice() else { panic!() };
     assert_eq!(
