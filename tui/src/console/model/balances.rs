@@ -5,6 +5,7 @@ use bursar_control::answers::{
 };
 
 use super::server::Server;
+use crate::wording;
 
 /// A row of the pane.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,28 @@ impl HoldingRow<'_> {
             }
             // Two rows may have the same text, so the text cannot be the identity.
             HoldingRow::Unread { index, .. } => format!("unread {index}"),
+        }
+    }
+
+    /// Returns the text that a filter searches.
+    pub(super) fn text(&self) -> String {
+        match self {
+            HoldingRow::Balance(row) => {
+                let held = row.held.map(|held| {
+                    format!("{} {}", held.symbol, held.amount.as_deref().unwrap_or("unknown"))
+                });
+                let (address, network) = (row.address, row.network);
+                let held = held.unwrap_or_default();
+                format!("{} {} {} {held}", address.label, address.address, network.name)
+            }
+            HoldingRow::Position(row) => {
+                let trust = wording::trust(row.trust);
+                format!(
+                    "{} {} {} {} {} {trust}",
+                    row.label, row.network, row.name, row.venue, row.worth
+                )
+            }
+            HoldingRow::Unread { unread, .. } => unread.label.clone(),
         }
     }
 

@@ -10,7 +10,6 @@ use bursar_core::settings::keys::Key;
 use super::balances::{count, holding, holdings};
 use super::feed::PAGE_ROWS;
 use super::filter::Filter;
-use super::search::holding_text;
 use super::server::{Server, Topic};
 use super::{List, Model, Pane};
 
@@ -130,7 +129,7 @@ impl Model {
             }
             Pane::Balances => {
                 let rows = holdings(&self.server).enumerate();
-                let rows = rows.filter(|(_index, row)| filter.shows(&holding_text(row)));
+                let rows = rows.filter(|(_index, row)| filter.shows(&row.text()));
                 ShownRows::Some(rows.map(|(index, _row)| index).collect())
             }
             _whole => ShownRows::Some((0..self.row_count(pane)).filter(shows).collect()),

@@ -2,7 +2,6 @@
 
 use bursar_control::answers::{ActivityRow, AgentAnswer, HistoryRow};
 
-use super::balances::HoldingRow;
 use super::queued::QueuedRequest;
 use super::rows::entry_at;
 use super::{Model, Pane};
@@ -48,27 +47,6 @@ fn request(row: &QueuedRequest) -> String {
         parts.extend(card.loan.iter().flat_map(|loan| [loan.moves.as_str(), &loan.venue_name]));
     }
     parts.join(" ")
-}
-
-pub(super) fn holding_text(row: &HoldingRow<'_>) -> String {
-    match row {
-        HoldingRow::Balance(row) => {
-            let held = row.held.map(|held| {
-                format!("{} {}", held.symbol, held.amount.as_deref().unwrap_or("unknown"))
-            });
-            let (address, network) = (row.address, row.network);
-            let held = held.unwrap_or_default();
-            format!("{} {} {} {held}", address.label, address.address, network.name)
-        }
-        HoldingRow::Position(row) => {
-            let trust = wording::trust(row.trust);
-            format!(
-                "{} {} {} {} {} {trust}",
-                row.label, row.network, row.name, row.venue, row.worth
-            )
-        }
-        HoldingRow::Unread { unread, .. } => unread.label.clone(),
-    }
 }
 
 fn agent(row: &AgentAnswer) -> String {

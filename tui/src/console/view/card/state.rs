@@ -59,12 +59,7 @@ pub(super) fn lines(
         "sent, waiting for the engine …".to_owned()
     } else if let Some(hint) = view.hint {
         // The hint replaces the line of keys, because an additional line would move the rows of the card.
-        let why = match (hint, unseen) {
-            (Hint::RowsUnseen, Some(unseen)) => format!("not yet: {}", unseen.scroll_hint()),
-            (other, _seen) => other.text().to_owned(),
-        };
-        let deny = if view.opened_to_deny { "y deny   esc not now" } else { "n deny" };
-        lines.push((format!("{why}   {deny}"), Role::Alarm));
+        lines.push((hint_line(view, hint, unseen), Role::Alarm));
         return lines;
     } else if model.now_ms < view.armed_at_ms {
         let keys = if view.opened_to_deny { "y works" } else { "y and n work" };
@@ -84,6 +79,15 @@ pub(super) fn lines(
     };
     lines.push((keys, Role::Strong));
     lines
+}
+
+fn hint_line(view: &CardView, hint: Hint, unseen: Option<&UnseenRows>) -> String {
+    let why = match (hint, unseen) {
+        (Hint::RowsUnseen, Some(unseen)) => format!("not yet: {}", unseen.scroll_hint()),
+        (other, _seen) => other.text().to_owned(),
+    };
+    let deny = if view.opened_to_deny { "y deny   esc not now" } else { "n deny" };
+    format!("{why}   {deny}")
 }
 
 /// Returns the line of keys for a card that can be decided.
