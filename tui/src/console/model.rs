@@ -20,6 +20,7 @@ pub(crate) mod overlay;
 pub(crate) mod queued;
 pub(crate) mod rows;
 mod search;
+pub(crate) mod seen_rows;
 pub(crate) mod selection;
 pub(crate) mod server;
 pub(crate) mod setup;
@@ -165,8 +166,8 @@ pub(crate) const NOTICE_PAUSE_MS: u64 = 30_000;
 /// The text that was copied last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LastCopy {
-    /// The first text of the row, which identifies the row.
-    pub(crate) row: String,
+    /// The texts of the row, which identify it: several rows can have the same payee.
+    pub(crate) row: Vec<String>,
     /// The index of the copied text among those of the row.
     pub(crate) index: usize,
     pub(crate) at_ms: u64,

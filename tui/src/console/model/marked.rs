@@ -3,6 +3,7 @@
 use bursar_core::money::Usd;
 
 use super::card::{AMOUNT_CHARS_MAX, Hint, KEY_GUARD_MS};
+use super::seen_rows::SeenRows;
 use super::selection::Selection;
 
 /// The card that one decision about marked requests needs.
@@ -22,8 +23,7 @@ pub(crate) struct MarkedView {
     pub(crate) has_changed: bool,
     /// Number of rows above the first visible one.
     pub(crate) scroll: usize,
-    /// The number of rows from the top that have all been visible, and the width at which they were wrapped.
-    visible_rows: (usize, usize),
+    pub(crate) seen: SeenRows,
 }
 
 impl MarkedView {
@@ -37,7 +37,7 @@ impl MarkedView {
             hint: None,
             has_changed: false,
             scroll: 0,
-            visible_rows: (0, 0),
+            seen: SeenRows::default(),
         }
     }
 
@@ -57,27 +57,13 @@ impl MarkedView {
         }
         self.selection = selection;
         self.has_changed = true;
-        self.visible_rows = (0, 0);
+        self.seen = SeenRows::default();
         self.scroll = 0;
         self.typed_value.clear();
         self.fault = None;
         if self.approve {
             self.guard_keys(now_ms);
         }
-    }
-
-    /// Records that `shown` rows from `scroll` on are visible, wrapped at `width` columns.
-    pub(crate) fn record_visible(&mut self, scroll: usize, shown: usize, width: usize) {
-        if self.visible_rows.1 != width {
-            self.visible_rows = (0, width);
-        }
-        if scroll <= self.visible_rows.0 {
-            self.visible_rows.0 = self.visible_rows.0.max(scroll.saturating_add(shown));
-        }
-    }
-
-    pub(crate) fn were_visible(&self, rows: usize, width: usize) -> bool {
-        self.visible_rows.1 == width && self.visible_rows.0 >= rows
     }
 
     pub(crate) fn type_digit(&mut self, digit: char) {

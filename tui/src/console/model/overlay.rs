@@ -9,6 +9,7 @@ use super::card::KEY_GUARD_MS;
 pub(crate) use super::card::{CardView, Hint, RowKey};
 pub(crate) use super::field::Field;
 use super::marked::MarkedView;
+use super::seen_rows::SeenRows;
 use super::words::{WordCheck, Words};
 
 #[derive(Debug)]
@@ -96,8 +97,7 @@ pub(crate) struct TextView {
     pub(crate) words: Option<Words>,
     /// Whether the operator must check the words once all of them were visible.
     pub(crate) checks_words: bool,
-    /// The number of rows from the top that have all been visible, and the width at which they were wrapped.
-    visible_rows: (usize, usize),
+    pub(crate) seen: SeenRows,
 }
 
 impl TextView {
@@ -110,22 +110,8 @@ impl TextView {
             is_copyable: true,
             words: None,
             checks_words: false,
-            visible_rows: (0, 0),
+            seen: SeenRows::default(),
         }
-    }
-
-    /// Records that `shown` rows from `scroll` on are visible, wrapped at `width` columns.
-    pub(crate) fn record_visible(&mut self, scroll: usize, shown: usize, width: usize) {
-        if self.visible_rows.1 != width {
-            self.visible_rows = (0, width);
-        }
-        if scroll <= self.visible_rows.0 {
-            self.visible_rows.0 = self.visible_rows.0.max(scroll.saturating_add(shown));
-        }
-    }
-
-    pub(crate) fn were_visible(&self, rows: usize, width: usize) -> bool {
-        self.visible_rows.1 == width && self.visible_rows.0 >= rows
     }
 }
 

@@ -485,3 +485,14 @@ fn copy_key_offers_each_text_of_a_request_in_turn() {
     stage.keys("y");
     assert_eq!(stage.intents.len(), before);
 }
+
+/// Two requests can have the same payee, but the first copy of the second one copies that payee, too.
+#[test]
+fn copy_key_begins_again_on_another_row_with_the_same_payee() {
+    let mut stage = stage_with(several(2));
+    let payee = |stage: &Stage, row: usize| stage.model.server.queue[row].request.payee.clone();
+    assert_eq!(payee(&stage, 0), payee(&stage, 1));
+    stage.keys("cjc");
+    let last = stage.intents.last().unwrap();
+    assert_eq!(last, &format!("Copy({:?})", payee(&stage, 1)));
+}

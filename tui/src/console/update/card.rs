@@ -10,6 +10,7 @@ use bursar_control::wire::Asking;
 use bursar_core::money::Usd;
 use crossterm::event::{KeyCode, KeyEvent};
 
+use super::effects::scrolled;
 use super::run_line;
 use crate::console::keymap::KeyAction;
 use crate::console::model::card::KEY_GUARD_MS;
@@ -56,18 +57,9 @@ fn scroll(model: &mut Model, action: KeyAction) -> bool {
         return false;
     };
     let Some(Overlay::Card(view)) = &mut model.overlay else { return false };
-    let page = visible.rows.len().saturating_sub(1).max(1);
-    let here = view.scroll.min(visible.last);
-    view.scroll = match action {
-        KeyAction::Up => here.saturating_sub(1),
-        KeyAction::Down => here.saturating_add(1),
-        KeyAction::PageUp => here.saturating_sub(page),
-        KeyAction::PageDown => here.saturating_add(page),
-        KeyAction::First => 0,
-        KeyAction::Last => visible.last,
-        _no_move => return false,
-    }
-    .min(visible.last);
+    let page = visible.rows.len().saturating_sub(1);
+    let Some(position) = scrolled(view.scroll, visible.last, page, action) else { return false };
+    view.scroll = position;
     view.guard_keys(now_ms);
     view.hint = None;
     true

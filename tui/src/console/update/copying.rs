@@ -23,8 +23,7 @@ pub(super) fn copy(model: &mut Model) -> Vec<Intent> {
         return copy_text(model, Zeroizing::new(line), "the line");
     }
     let items = items(model);
-    let Some((_name, row)) = items.first() else { return Vec::new() };
-    let row = row.clone();
+    let row: Vec<String> = items.iter().map(|(_name, text)| text.clone()).collect();
     let last = model.last_copy.take();
     let next =
         last.filter(|last| last.row == row && model.now_ms.saturating_sub(last.at_ms) <= REPEAT_MS);

@@ -2,10 +2,28 @@
 
 use zeroize::Zeroizing;
 
+use crate::console::keymap::KeyAction;
 use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::server::Topic;
 use crate::console::model::{Intent, Model};
+
+/// Returns the scroll position after `action`; `None` if the action does not scroll.
+///
+/// `page` is the number of rows of a page. After a resize, the last position may be less than the current one.
+pub(super) fn scrolled(here: usize, last: usize, page: usize, action: KeyAction) -> Option<usize> {
+    let here = here.min(last);
+    let position = match action {
+        KeyAction::Up => here.saturating_sub(1),
+        KeyAction::Down => here.saturating_add(1),
+        KeyAction::PageUp => here.saturating_sub(page.max(1)),
+        KeyAction::PageDown => here.saturating_add(page.max(1)),
+        KeyAction::First => 0,
+        KeyAction::Last => last,
+        _no_move => return None,
+    };
+    Some(position.min(last))
+}
 
 /// Makes the overlay ignore keys that decide for a moment.
 pub(super) fn guard_keys(model: &mut Model) {

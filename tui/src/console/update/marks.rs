@@ -13,6 +13,7 @@ use crossterm::event::{KeyCode, KeyEvent};
 use zeroize::Zeroizing;
 
 use super::card::is_digit;
+use super::effects::scrolled;
 use crate::console::complete::with_hint;
 use crate::console::keymap::KeyAction;
 use crate::console::model::marked::MarkedView;
@@ -70,8 +71,8 @@ pub(super) fn update_view(model: &mut Model) {
     }
     let Some(visible) = visibility::visible_marked(model) else { return };
     if let Some(Overlay::Marked(view)) = &mut model.overlay {
-        view.record_visible(view.scroll.min(visible.last), visible.shown, visible.width);
-        let is_seen = view.were_visible(visible.rows, visible.width);
+        view.seen.record(view.scroll.min(visible.last), visible.shown, visible.width);
+        let is_seen = view.seen.contain(visible.rows, visible.width);
         view.hint.take_if(|hint| is_seen && *hint == Hint::RowsUnseen);
     }
 }
@@ -82,15 +83,10 @@ fn scroll(model: &mut Model, action: KeyAction) -> bool {
         return false;
     };
     let Some(Overlay::Marked(view)) = &mut model.overlay else { return false };
-    let here = view.scroll.min(visible.last);
-    view.scroll = match action {
-        KeyAction::Up => here.saturating_sub(1),
-        KeyAction::Down => here.saturating_add(1),
-        KeyAction::PageUp => here.saturating_sub(visible.shown.max(1)),
-        KeyAction::PageDown => here.saturating_add(visible.shown.max(1)),
-        _no_move => return false,
-    }
-    .min(visible.last);
+    let Some(position) = scrolled(view.scroll, visible.last, visible.shown, action) else {
+        return false;
+    };
+    view.scroll = position;
     view.guard_keys(now_ms);
     view.hint = None;
     true

@@ -4,6 +4,7 @@ use bursar_control::wire::ToEngine;
 use bursar_core::limits::PASSWORD_CHARS_MIN;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::effects::scrolled;
 use crate::console::keymap::KeyAction;
 use crate::console::model::List;
 use crate::console::model::overlay::{Field, Overlay, Question};
@@ -144,7 +145,7 @@ fn handle_word_check_key(
 pub(super) fn record_visible_text(model: &mut Model) {
     let Some(visible) = visibility::visible_text(model) else { return };
     if let Some(Overlay::Text(view)) = &mut model.overlay {
-        view.record_visible(view.scroll.min(visible.last), visible.shown, visible.width);
+        view.seen.record(view.scroll.min(visible.last), visible.shown, visible.width);
     }
 }
 
@@ -200,15 +201,12 @@ pub(super) fn handle_reading_key(model: &mut Model, action: Option<KeyAction>) -
         Some(Overlay::Help { scroll }) => scroll,
         _other => return Vec::new(),
     };
-    // After a resize, the last scroll position may be less than the current one.
     *scroll = (*scroll).min(last);
+    if let Some(position) = action.and_then(|action| scrolled(*scroll, last, page, action)) {
+        *scroll = position;
+        return Vec::new();
+    }
     match action {
-        Some(KeyAction::Up) => *scroll = scroll.saturating_sub(1),
-        Some(KeyAction::Down) => *scroll = scroll.saturating_add(1).min(last),
-        Some(KeyAction::PageUp) => *scroll = scroll.saturating_sub(page),
-        Some(KeyAction::PageDown) => *scroll = scroll.saturating_add(page).min(last),
-        Some(KeyAction::First) => *scroll = 0,
-        Some(KeyAction::Last) => *scroll = last,
         Some(KeyAction::Check) => return ask_words(model),
         Some(KeyAction::Copy) => return copy(model),
         Some(KeyAction::Filter) => super::filter::begin(model),

@@ -139,7 +139,7 @@ pub(super) fn draw(model: &Model, view: &MarkedView, paint: &mut Paint<'_>, body
         more => format!("{what} {more} requests?"),
     };
     let note = if last > 0 { "j k scroll" } else { "" };
-    let unseen = !view.were_visible(count, width);
+    let unseen = !view.seen.contain(count, width);
     let state = state(model, view, unseen).into_iter();
     let state = state.flat_map(|(text, role)| {
         wrap(&text, width, 0).into_iter().map(move |line| (line, role)).collect::<Vec<_>>()

@@ -44,7 +44,7 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
     let (Some(visible), Some(Overlay::Text(view))) = (visible_text(model), &model.overlay) else {
         return true;
     };
-    view.were_visible(visible.words, visible.width)
+    view.seen.contain(visible.words, visible.width)
 }
 
 /// Returns where the unseen rows are that an approval of the open card needs.
@@ -74,7 +74,7 @@ pub(crate) fn has_unseen_marked(model: &Model) -> bool {
     else {
         return true;
     };
-    !view.were_visible(visible.rows, visible.width)
+    !view.seen.contain(visible.rows, visible.width)
 }
 
 pub(super) fn body(model: &Model) -> Rect {
