@@ -156,6 +156,40 @@ impl ConsoleTime {
     }
 }
 
+/// The colours of a console.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConsolePalette {
+    /// Fits the background that the terminal reports.
+    #[default]
+    Auto,
+    /// For a dark background.
+    Dark,
+    /// For a light background.
+    Light,
+    /// No colours.
+    Mono,
+}
+
+impl ConsolePalette {
+    const ALL: [Self; 4] = [Self::Auto, Self::Dark, Self::Light, Self::Mono];
+
+    /// Returns the value as written in settings.
+    pub fn text(self) -> &'static str {
+        match self {
+            ConsolePalette::Auto => "auto",
+            ConsolePalette::Dark => "dark",
+            ConsolePalette::Light => "light",
+            ConsolePalette::Mono => "mono",
+        }
+    }
+
+    /// Parses the value as written in settings.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.text() == text)
+    }
+}
+
 /// A setting with its new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Setting {

@@ -7,12 +7,12 @@ use bursar_chain::price_http::DEFAULT_URL;
 use bursar_core::limits::{RATE_PER_MINUTE, SIGNATURE_WINDOW_S};
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::settings::keys::{Key, Storage};
-use bursar_core::settings::{ConsoleTime, Notices};
+use bursar_core::settings::{ConsolePalette, ConsoleTime, Notices};
 use url::Url;
 
 use super::values::{
-    check_rate, check_window, journal_only, parse_console_time, parse_loopback, parse_notices,
-    parse_optional_url, parse_switch, parse_urls, split_list,
+    check_rate, check_window, journal_only, parse_console_palette, parse_console_time,
+    parse_loopback, parse_notices, parse_optional_url, parse_switch, parse_urls, split_list,
 };
 
 /// Reads an environment variable.
@@ -34,6 +34,8 @@ pub struct Config {
     pub notices: Notices,
     /// The time zone in which consoles show times of day.
     pub console_time: ConsoleTime,
+    /// The colours of consoles.
+    pub console_palette: ConsolePalette,
     /// The endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
     /// Separate endpoints for sending transactions, in the order in which they are tried.
@@ -86,6 +88,7 @@ impl Config {
             verify_settlements: true,
             notices: Notices::default(),
             console_time: ConsoleTime::default(),
+            console_palette: ConsolePalette::default(),
             rpc: NETWORKS.iter().map(endpoints).collect(),
             submit_rpc: BTreeMap::new(),
             explorer: NETWORKS.iter().filter_map(explorer).collect(),
@@ -128,6 +131,7 @@ impl Config {
             Key::VerifySettlements => self.verify_settlements = parse_switch(text)?,
             Key::ConsoleNotify => self.notices = parse_notices(text)?,
             Key::ConsoleTime => self.console_time = parse_console_time(text)?,
+            Key::ConsolePalette => self.console_palette = parse_console_palette(text)?,
             Key::NetworkRpc(chain) => {
                 self.rpc.insert(chain, parse_urls(split_list(text))?);
             }

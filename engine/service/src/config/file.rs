@@ -11,8 +11,8 @@ use serde::de::IgnoredAny;
 
 use super::effective::{Config, Source};
 use super::values::{
-    check_rate, check_window, journal_only, parse_console_time, parse_loopback, parse_notices,
-    parse_optional_url, parse_urls,
+    check_rate, check_window, journal_only, parse_console_palette, parse_console_time,
+    parse_loopback, parse_notices, parse_optional_url, parse_urls,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -52,6 +52,7 @@ struct PaymentsTable {
 struct ConsoleTable {
     notify: Option<String>,
     time: Option<String>,
+    palette: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -140,6 +141,11 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         config.console_time =
             parse_console_time(time).map_err(|why| format!("console.time: {why}"))?;
         from_file(Key::ConsoleTime);
+    }
+    if let Some(palette) = &file.console.palette {
+        config.console_palette =
+            parse_console_palette(palette).map_err(|why| format!("console.palette: {why}"))?;
+        from_file(Key::ConsolePalette);
     }
     if let Some(text) = &file.prices.url {
         config.prices = parse_optional_url(text).map_err(|why| format!("prices.url: {why}"))?;

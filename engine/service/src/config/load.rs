@@ -217,6 +217,7 @@ mod tests {
             ("[unattended]\ndaily = 5", "config set unattended.daily"),
             ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),
             ("[console]\ntime = \"Europe/Berlin\"", "local or utc"),
+            ("[console]\npalette = \"solarized\"", "auto, dark, light or mono"),
             ("[networks.base]\nexplorer = \"ftp://x\"", "https"),
             ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "the same network"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
@@ -278,6 +279,7 @@ mod tests {
         assert_eq!(Key::VerifySettlements.row().default, config.verify_settlements.to_string());
         assert_eq!(Key::ConsoleNotify.row().default, config.notices.text());
         assert_eq!(Key::ConsoleTime.row().default, config.console_time.text());
+        assert_eq!(Key::ConsolePalette.row().default, config.console_palette.text());
         let explorers: Vec<&str> = config.explorer.values().map(Url::as_str).collect();
         let told = Key::NetworkExplorer(ChainId(8453)).row().default;
         assert_eq!(told, format!("{} on Base, none elsewhere", explorers.join(", ")));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bursar_core::limits::SIGNATURE_WINDOW_RANGE_S;
 use bursar_core::settings::keys::Key;
-use bursar_core::settings::{ConsoleTime, Notices};
+use bursar_core::settings::{ConsolePalette, ConsoleTime, Notices};
 use url::Url;
 
 pub(super) fn journal_only(key: Key) -> String {
@@ -21,6 +21,10 @@ pub(super) fn parse_notices(text: &str) -> Result<Notices, String> {
 
 pub(super) fn parse_console_time(text: &str) -> Result<ConsoleTime, String> {
     ConsoleTime::parse(text).ok_or_else(|| "write local or utc".to_owned())
+}
+
+pub(super) fn parse_console_palette(text: &str) -> Result<ConsolePalette, String> {
+    ConsolePalette::parse(text).ok_or_else(|| "write auto, dark, light or mono".to_owned())
 }
 
 pub(super) fn parse_loopback(text: &str) -> Result<SocketAddr, String> {

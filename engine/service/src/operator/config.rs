@@ -151,7 +151,8 @@ async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
         | Key::UnattendedDaily
         | Key::ConfirmTypingAbove
         | Key::ConsoleNotify
-        | Key::ConsoleTime => false,
+        | Key::ConsoleTime
+        | Key::ConsolePalette => false,
     };
     if kept_by_server && engine.server.lock().await.is_some() {
         warnings.push(warning(
@@ -226,6 +227,7 @@ impl SettingsView {
             Key::VerifySettlements => json!(config.verify_settlements),
             Key::ConsoleNotify => json!(config.notices.text()),
             Key::ConsoleTime => json!(config.console_time.text()),
+            Key::ConsolePalette => json!(config.console_palette.text()),
             Key::ConfirmTypingAbove => {
                 let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
                 return (json!(amount), "a tenth of the policy's largest payment, at least 5");
@@ -262,7 +264,8 @@ impl SettingsView {
             | Key::PricesUrl
             | Key::VerifySettlements
             | Key::ConsoleNotify
-            | Key::ConsoleTime => self.config.source(key).text(),
+            | Key::ConsoleTime
+            | Key::ConsolePalette => self.config.source(key).text(),
         }
     }
 }

@@ -29,6 +29,7 @@ pub enum Kind {
     WarnOrRefuse,
     Notices,
     ConsoleTime,
+    ConsolePalette,
     Seconds,
     SecondsOrOff,
     Usd,
@@ -49,6 +50,7 @@ impl Kind {
             Kind::WarnOrRefuse => "warn or refuse",
             Kind::Notices => "all, bell or none",
             Kind::ConsoleTime => "local or utc",
+            Kind::ConsolePalette => "auto, dark, light or mono",
             Kind::Seconds => "seconds",
             Kind::SecondsOrOff => "seconds, or off",
             Kind::Usd => "dollars",
@@ -159,6 +161,9 @@ settings! {
     ConsoleTime "console.time" File ConsoleTime "local"
         "Times of day in a console: in the zone of the machine on which it runs, or in UTC. A console names the \
          offset with every time. The output of commands, CSV files, records and the log always use UTC, marked by a Z.";
+    ConsolePalette "console.palette" File ConsolePalette "auto"
+        "The colours of a console: for the background that the terminal reports, for a dark or a light one, or none. \
+         --color decides before this; NO_COLOR turns the colours off where this is auto.";
 }
 
 impl Key {
@@ -200,7 +205,8 @@ impl Key {
             | Key::UnattendedDaily
             | Key::ConfirmTypingAbove
             | Key::ConsoleNotify
-            | Key::ConsoleTime => None,
+            | Key::ConsoleTime
+            | Key::ConsolePalette => None,
         }
     }
 }

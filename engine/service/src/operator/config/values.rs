@@ -3,7 +3,7 @@
 
 use bursar_core::money::Usd;
 use bursar_core::settings::keys::{Key, Kind};
-use bursar_core::settings::{ConsoleTime, LanBearer, Notices, Setting, Settings};
+use bursar_core::settings::{ConsolePalette, ConsoleTime, LanBearer, Notices, Setting, Settings};
 
 use crate::config::Value;
 
@@ -66,6 +66,10 @@ impl ParsedValue {
             },
             Kind::ConsoleTime => match ConsoleTime::parse(word) {
                 Some(time) => Ok(ParsedValue::Text(time.text().to_owned())),
+                None => Err(takes()),
+            },
+            Kind::ConsolePalette => match ConsolePalette::parse(word) {
+                Some(palette) => Ok(ParsedValue::Text(palette.text().to_owned())),
                 None => Err(takes()),
             },
             Kind::WarnOrRefuse => match word.as_str() {
