@@ -15,7 +15,7 @@ use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, InstanceLock, claim, running};
-use bursar_tui::console::{self, Connector, Palette, QueueAtExit, Setup, Theme};
+use bursar_tui::console::{self, ColorUse, Connector, QueueAtExit, Setup};
 use bursar_tui::link::Link;
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
@@ -64,7 +64,8 @@ async fn with_folder(
     let setup = Setup {
         owner: false,
         observe: screen.observe,
-        theme: theme(screen),
+        colors: color_use(screen),
+        ascii: screen.ascii || !locale_is_utf8(),
         folder_option: folder_option(global),
         history: Some(folder.path().join(HISTORY_FILE)),
         // Without a known time zone the console shows UTC and labels it.
@@ -199,16 +200,12 @@ fn print_line(line: &str) {
     let _closed = writeln!(io::stdout(), "{line}");
 }
 
-fn theme(screen: &Screen) -> Theme {
-    let colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let mono = match screen.color {
-        Color::Always => false,
-        Color::Never => true,
-        Color::Auto => colourless,
-    };
-    Theme {
-        palette: if mono { Palette::Mono } else { Palette::Ansi },
-        ascii: screen.ascii || !locale_is_utf8(),
+fn color_use(screen: &Screen) -> ColorUse {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    match screen.color {
+        Color::Always => ColorUse::Always,
+        Color::Never => ColorUse::Never,
+        Color::Auto => ColorUse::Auto { no_color },
     }
 }
 

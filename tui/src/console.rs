@@ -2,6 +2,7 @@
 //! no I/O. `app`, `events` and `screen` use the terminal and the link; `history` uses a file.
 
 mod app;
+mod background;
 mod canvas;
 mod complete;
 mod events;
@@ -21,4 +22,4 @@ mod tests;
 pub use app::{Connector, QueueAtExit, run};
 pub use model::Setup;
 pub use offscreen::OffscreenConsole;
-pub use theme::{Palette, Theme};
+pub use theme::ColorUse;

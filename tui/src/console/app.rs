@@ -1,13 +1,15 @@
 //! The loop that drives the console. It receives keys, frames, ticks and signals, sends frames, and draws the screen.
 
+use std::env;
 use std::io;
 use std::time::{Duration, Instant};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use crossterm::event::Event;
+use crossterm::event::{Event, KeyEvent};
 use futures::FutureExt;
 
+use super::background::{self, Read, ReplyReader};
 use super::events::Events;
 use super::history::History;
 use super::model::{Connection, Intent, Model, Setup};
@@ -57,6 +59,8 @@ pub async fn run(
     let mut screen = Screen::open().map_err(no_terminal)?;
     let history = History::at(setup.history.clone());
     let mut model = Model::new(setup, screen.size());
+    model.background =
+        env::var("COLORFGBG").ok().and_then(|value| background::of_environment(&value));
     history.read().iter().for_each(|line| model.line_history.remember(line));
     let mut app = App {
         model,
@@ -66,6 +70,7 @@ pub async fn run(
         started: Instant::now(),
         next_try: Instant::now(),
         drawn: None,
+        reply: ReplyReader::default(),
     };
     let driven = app.drive(&mut screen, &mut connector, stop).await.map_err(no_terminal);
     drop(screen);
@@ -91,6 +96,7 @@ struct App {
     started: Instant,
     next_try: Instant,
     drawn: Option<Instant>,
+    reply: ReplyReader,
     /// A frame beyond [`FRAMES_PER_TURN`], handled in a later turn of the loop. Each turn also polls the terminal.
     deferred_frame: Option<Result<Received, Fault>>,
     history: History,
@@ -177,12 +183,31 @@ impl App {
 
     async fn event(&mut self, event: Event, screen: &mut Screen) -> io::Result<bool> {
         let message = match event {
-            Event::Key(key) => Message::Key(key),
+            Event::Key(key) => return self.key(key, screen).await,
             Event::Paste(text) => Message::Paste(text),
             Event::Resize(width, height) => Message::Resize(width, height),
             Event::FocusGained | Event::FocusLost | Event::Mouse(_) => return Ok(false),
         };
         self.handle(message, screen).await
+    }
+
+    /// Handles a key, unless it is part of the terminal's reply about its background.
+    async fn key(&mut self, key: KeyEvent, screen: &mut Screen) -> io::Result<bool> {
+        match self.reply.read(key) {
+            Read::Partial => Ok(false),
+            Read::Reply(background) => {
+                self.model.background = background.or(self.model.background);
+                Ok(false)
+            }
+            Read::Typed(keys) => {
+                for key in keys {
+                    if self.handle(Message::Key(key), screen).await? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
     }
 
     /// Handles a frame and the next frames that have already arrived. Returns whether to leave.

@@ -37,7 +37,7 @@ use bursar_core::settings::ConsoleTime;
 use bursar_core::text::Zone;
 
 use crate::console::keymap::KeyAction;
-use crate::console::theme::Theme;
+use crate::console::theme::{Background, ColorUse, Palette, Theme};
 use crate::link::Secret;
 use filter::Filter;
 use line::{Line, LineHistory};
@@ -180,8 +180,10 @@ pub struct Setup {
     pub owner: bool,
     /// Whether the console only shows: it can neither decide nor change anything.
     pub observe: bool,
-    /// Colours and characters to draw with.
-    pub theme: Theme,
+    /// When to use colours.
+    pub colors: ColorUse,
+    /// Draw with ASCII characters only.
+    pub ascii: bool,
     /// The option that selects the same data folder in a shell, such as `--data /srv/bursar`; empty for the default
     /// folder.
     pub folder_option: String,
@@ -204,6 +206,8 @@ pub(crate) const MIN_SIZE: (u16, u16) = (60, 16);
 pub(crate) struct Model {
     pub(crate) setup: Setup,
     pub(crate) size: (u16, u16),
+    /// The background of the terminal; `None` if it is unknown.
+    pub(crate) background: Option<Background>,
     /// Milliseconds on this process's monotonic clock.
     pub(crate) now_ms: u64,
     pub(crate) connection: Connection,
@@ -270,6 +274,7 @@ impl Model {
         Self {
             setup,
             size: clamp_size(size),
+            background: None,
             now_ms: 0,
             connection: Connection::Connecting,
             server: Server::default(),
@@ -305,6 +310,12 @@ impl Model {
             stale_topics: BTreeSet::new(),
             queried_ms: BTreeMap::new(),
         }
+    }
+
+    /// Returns the colours and characters to draw with.
+    pub(crate) fn theme(&self) -> Theme {
+        let palette = Palette::choose(self.setup.colors, self.server.palette, self.background);
+        Theme { palette, ascii: self.setup.ascii }
     }
 
     /// Returns the zone in which times of day are shown.

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use crossterm::cursor::Show;
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use crossterm::execute;
+use crossterm::style::{Print, force_color_output};
 use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode,
     enable_raw_mode, size,
@@ -16,6 +17,7 @@ use crossterm::terminal::{
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
 
+use super::background;
 use super::canvas::Canvas;
 use super::notice::NoticeStyle;
 
@@ -37,6 +39,8 @@ impl std::fmt::Debug for Screen {
 impl Screen {
     pub(super) fn open() -> io::Result<Self> {
         restore_on_panic();
+        // The console decides itself whether NO_COLOR applies.
+        force_color_output(true);
         let mut screen = Self {
             canvas: Canvas::new(io::stdout()),
             title: String::new(),
@@ -50,6 +54,7 @@ impl Screen {
         IS_TERMINAL_TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Clear(ClearType::All))?;
+        execute!(io::stdout(), Print(background::QUERY))?;
         self.canvas.invalidate();
         Ok(())
     }

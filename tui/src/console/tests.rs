@@ -84,6 +84,9 @@ impl Stage {
                 Order::Config(ConfigOrder::Get { key: Key::ConsoleTime, .. }) => {
                     Answer::Setting(fixtures::console_time("local"))
                 }
+                Order::Config(ConfigOrder::Get { key: Key::ConsolePalette, .. }) => {
+                    Answer::Setting(fixtures::console_palette("auto"))
+                }
                 Order::Config(_) => Answer::Setting(fixtures::notices("all")),
                 other => panic!("{other:?}"),
             };

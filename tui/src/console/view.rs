@@ -28,7 +28,7 @@ use paint::Paint;
 /// Draws on an empty buffer and returns the position of the cursor, if it is shown.
 pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
     let whole = buffer.area;
-    let mut paint = Paint::new(buffer, model.setup.theme);
+    let mut paint = Paint::new(buffer, model.theme());
     if whole.width < MIN_SIZE.0 || whole.height < MIN_SIZE.1 {
         chrome::too_small(model, &mut paint, whole, MIN_SIZE);
     } else {

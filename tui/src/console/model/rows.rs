@@ -33,6 +33,9 @@ pub(crate) fn order_of(topic: Topic) -> Order {
             Order::Config(ConfigOrder::Get { key: Key::ConsoleNotify, reveal: false })
         }
         Topic::Time => Order::Config(ConfigOrder::Get { key: Key::ConsoleTime, reveal: false }),
+        Topic::Palette => {
+            Order::Config(ConfigOrder::Get { key: Key::ConsolePalette, reveal: false })
+        }
         Topic::Balances => Order::Balances(BalancesOrder { address: None, network: None }),
         Topic::Positions => Order::Positions(PositionsOrder { address: None, network: None }),
     }

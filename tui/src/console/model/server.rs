@@ -8,7 +8,7 @@ use bursar_control::answers::{
     PositionsAnswer, RequestAnswer, StatusAnswer,
 };
 use bursar_core::card::Lane;
-use bursar_core::settings::{ConsoleTime, Notices};
+use bursar_core::settings::{ConsolePalette, ConsoleTime, Notices};
 use bursar_core::status::{EntryKind, RequestStatus};
 
 use super::feed::Feed;
@@ -32,12 +32,13 @@ pub(crate) enum Topic {
     Balances,
     Notices,
     Time,
+    Palette,
     /// Read from chains, like the balances. They take longer, so they are queried last.
     Positions,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 11] = [
+    pub(crate) const ALL: [Topic; 12] = [
         Topic::Status,
         Topic::Requests,
         Topic::Agents,
@@ -48,6 +49,7 @@ impl Topic {
         Topic::Balances,
         Topic::Notices,
         Topic::Time,
+        Topic::Palette,
         Topic::Positions,
     ];
 }
@@ -76,6 +78,7 @@ pub(crate) struct Server {
     pub(crate) refused_count: usize,
     pub(crate) notices: Notices,
     pub(crate) time: ConsoleTime,
+    pub(crate) palette: ConsolePalette,
     /// The topics whose last query failed, and why. Their known answers are outdated.
     pub(crate) query_failures: BTreeMap<Topic, String>,
 }
@@ -108,6 +111,10 @@ impl Server {
             (Topic::Time, Answer::Setting(setting)) => {
                 let text = setting.value.as_str().unwrap_or_default();
                 self.time = ConsoleTime::parse(text).unwrap_or_default();
+            }
+            (Topic::Palette, Answer::Setting(setting)) => {
+                let text = setting.value.as_str().unwrap_or_default();
+                self.palette = ConsolePalette::parse(text).unwrap_or_default();
             }
             (_topic, _another) => {}
         }

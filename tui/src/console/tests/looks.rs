@@ -16,7 +16,7 @@ use jiff::tz::{Offset, TimeZone};
 use super::{Stage, feed};
 use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::{PASTE_GAP_MS, Setup};
-use crate::console::theme::{Palette, Theme};
+use crate::console::theme::{ColorUse, Role};
 use crate::console::update::Message;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
@@ -155,7 +155,8 @@ fn first_payee_and_low_balance_are_marked_at_every_size() {
                 });
                 let x = line.split(row).next().unwrap().chars().count();
                 let cell = &buffer[(u16::try_from(x).unwrap(), u16::try_from(y).unwrap())];
-                assert_eq!(cell.fg, ratatui::style::Color::Yellow, "{row:?} at {size:?}");
+                let warns = stage.model.theme().style(Role::Warn);
+                assert_eq!(Some(cell.fg), warns.fg, "{row:?} at {size:?}");
             }
         }
         assert_screen("card_stranger", &stage);
@@ -262,8 +263,9 @@ fn small_plain_and_lost() {
     stage.handle_message(Message::Lost(Fault::new(Code::EngineDown)));
     stage.press(KeyCode::Esc);
     assert_screen("notice", &stage);
-    for (name, palette, ascii) in [("mono", Palette::Mono, false), ("ascii", Palette::Ansi, true)] {
-        let setup = Setup { theme: Theme { palette, ascii }, ..Setup::default() };
+    let auto = ColorUse::default();
+    for (name, colors, ascii) in [("mono", ColorUse::Never, false), ("ascii", auto, true)] {
+        let setup = Setup { colors, ascii, ..Setup::default() };
         assert_screen(name, &Stage::with_rows(setup.clone(), (80, 24)));
         assert_screen(name, &Stage::with_rows(setup, (120, 40)));
     }
@@ -313,21 +315,23 @@ fn utc_setting_shows_times_in_utc() {
     stage.answer(id, Ok(Answer::Setting(fixtures::console_time("utc"))));
     stage.press(KeyCode::Esc);
     stage.wait(1_000);
-    // The console queries both of its settings again.
+    // The console queries all of its settings again.
     let mut asked = Vec::new();
     while let Some((id, order)) = (!stage.sent.is_empty()).then(|| stage.sent.remove(0)) {
         let result = match order {
             Order::Config(ConfigOrder::Get { key, .. }) => {
                 asked.push(key);
-                let is_time = key == Key::ConsoleTime;
-                let utc = fixtures::console_time("utc");
-                Ok(Answer::Setting(if is_time { utc } else { fixtures::notices("all") }))
+                Ok(Answer::Setting(match key {
+                    Key::ConsoleTime => fixtures::console_time("utc"),
+                    Key::ConsolePalette => fixtures::console_palette("auto"),
+                    _notices => fixtures::notices("all"),
+                }))
             }
             _other => Err(Fault::new(Code::InternalError)),
         };
         stage.answer(id, result);
     }
-    assert_eq!(asked, [Key::ConsoleNotify, Key::ConsoleTime]);
+    assert_eq!(asked, [Key::ConsoleNotify, Key::ConsoleTime, Key::ConsolePalette]);
     let screen = stage.screen();
     assert!(screen.contains("│UTC ") && screen.contains("01-01 00:40"), "{screen}");
     assert!(!screen.contains("UTC+"), "{screen}");
@@ -356,8 +360,7 @@ fn kathmandu() -> Zone {
 /// The palette `Mono` uses no colours, and `ascii` uses only ASCII characters.
 #[test]
 fn mono_ascii_screen_has_no_colour_and_only_ascii() {
-    let theme = Theme { palette: Palette::Mono, ascii: true };
-    let setup = Setup { theme, ..Setup::default() };
+    let setup = Setup { colors: ColorUse::Never, ascii: true, ..Setup::default() };
     for size in SIZES {
         let mut stage = Stage::with_rows(setup.clone(), size);
         for keys in ["", "a", "\u{1b}", "?"] {

@@ -10,7 +10,7 @@ use super::looks::{ALL_SIZES, assert_screen};
 use super::{Stage, feed};
 use crate::console::model::server::Topic;
 use crate::console::model::{Pane, Setup};
-use crate::console::theme::{Palette, Theme};
+use crate::console::theme::ColorUse;
 use crate::console::update::Message;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
@@ -375,8 +375,10 @@ fn selection_follows_its_position() {
 
 #[test]
 fn trust_is_a_word_in_every_theme() {
-    let theme = Theme { palette: Palette::Mono, ascii: true };
-    let mut stage = Stage::with_rows(Setup { theme, ..Setup::default() }, (200, 60));
+    let mut stage = Stage::with_rows(
+        Setup { colors: ColorUse::Never, ascii: true, ..Setup::default() },
+        (200, 60),
+    );
     answer_topic(&mut stage, Topic::Positions, Answer::Positions(answer()));
     stage.keys("2+");
     let screen = stage.screen();

@@ -9,7 +9,7 @@ use crossterm::event::KeyCode;
 use super::{Stage, feed};
 use crate::console::model::Setup;
 use crate::console::model::server::Topic;
-use crate::console::theme::{Palette, Theme};
+use crate::console::theme::ColorUse;
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
 
@@ -150,9 +150,8 @@ fn amounts_and_states_are_never_cut() {
 
 #[test]
 fn focused_pane_is_marked_without_colour() {
-    let theme = Theme { palette: Palette::Mono, ascii: true };
     for size in [(60, 16), (120, 40)] {
-        let setup = Setup { theme, ..Setup::default() };
+        let setup = Setup { colors: ColorUse::Never, ascii: true, ..Setup::default() };
         let mut stage = Stage::with_rows(setup, size);
         for (key, title) in [("1", "> 1 Approvals"), ("4", "> 4 Policies"), ("6", "> 6 Sent")] {
             stage.keys(key);

@@ -11,6 +11,7 @@ use super::{Stage, feed, held};
 use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Purpose};
+use crate::console::theme::Role;
 use crate::console::update::Message;
 
 /// The agent's small payments change the card's figures several times a second.
@@ -224,7 +225,8 @@ fn preview_of_a_closed_request_is_dimmed() {
     let row = screen.lines().position(|line| line.contains("from report bot, denied")).unwrap();
     let buffer = stage.buffer();
     let cell = &buffer[(3, u16::try_from(row + 1).unwrap())];
-    assert!(cell.modifier.contains(ratatui::style::Modifier::DIM), "{screen}");
+    let quiet = stage.model.theme().style(Role::Quiet);
+    assert_eq!(cell.fg, quiet.fg.unwrap(), "{screen}");
 }
 
 #[test]

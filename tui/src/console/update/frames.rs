@@ -203,7 +203,7 @@ struct LineReply {
 fn line_done(model: &mut Model, line: LineReply) {
     model.mark_stale(TOPICS_AFTER_LINE);
     if line.order == "config.set" {
-        model.mark_stale(&[Topic::Notices, Topic::Time]);
+        model.mark_stale(&[Topic::Notices, Topic::Time, Topic::Palette]);
     }
     model.prompts.retain(|question| question.call != line.id);
     let sent = model.orders.remove(&line.id);

@@ -18,13 +18,15 @@ pub(super) struct Paint<'a> {
     pub(super) theme: Theme,
     /// Whether the data is old, because no engine is connected.
     pub(super) is_outdated: bool,
+    /// Whether the pane that was begun last has the focus.
+    is_focused: bool,
     /// The position at which the next typed character appears.
     pub(super) cursor: Option<Position>,
 }
 
 impl<'a> Paint<'a> {
     pub(super) fn new(buffer: &'a mut Buffer, theme: Theme) -> Self {
-        Self { buffer, theme, is_outdated: false, cursor: None }
+        Self { buffer, theme, is_outdated: false, is_focused: false, cursor: None }
     }
 
     /// Writes `text` in row `row` of `area` from `column` on, cut to fit. Returns the number of used cells.
@@ -62,11 +64,18 @@ impl<'a> Paint<'a> {
         self.text(area, area.width.saturating_sub(width), row, text, role);
     }
 
+    /// Marks the selected row of a pane on its frame. In the pane with the focus, the row is also bright.
     pub(super) fn highlight(&mut self, area: Rect, row: u16) {
-        if row < area.height {
-            let line = Rect { y: area.y.saturating_add(row), height: 1, ..area };
+        if row >= area.height {
+            return;
+        }
+        let line = Rect { y: area.y.saturating_add(row), height: 1, ..area };
+        if self.is_focused {
             self.buffer.set_style(line, self.theme.style(Role::Selected));
         }
+        let role = if self.is_focused { Role::Focus } else { Role::Plain };
+        let frame = Rect { x: area.x.saturating_sub(1), width: 1, ..line };
+        self.line(frame, 0, ">", role);
     }
 
     pub(super) fn place_cursor(&mut self, area: Rect, column: u16, row: u16) {
@@ -76,6 +85,7 @@ impl<'a> Paint<'a> {
 
     /// Draws the frame of a pane, and returns the area inside it. A `>` and a colour mark the focus.
     pub(super) fn pane(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
+        self.is_focused = focused;
         let title = if focused { format!("> {title}") } else { title.to_owned() };
         match (self.is_outdated, note) {
             (false, note) => self.frame(area, focused, &title, note),

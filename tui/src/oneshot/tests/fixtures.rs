@@ -34,6 +34,10 @@ pub(crate) fn console_time(value: &str) -> SettingAnswer {
     SettingAnswer { key: "console.time".into(), default, ..notices(value) }
 }
 
+pub(crate) fn console_palette(value: &str) -> SettingAnswer {
+    SettingAnswer { key: "console.palette".into(), default: "auto".into(), ..notices(value) }
+}
+
 pub(crate) fn wallet() -> WalletAnswer {
     WalletAnswer {
         exists: true,

@@ -1,0 +1,202 @@
+//! Asks the terminal for the colour of its background (OSC 11).
+//!
+//! Nothing waits for the reply. It arrives between the typed keys, where the terminal library reads it as keys, so this
+//! module takes it out again, however late it is.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::theme::Background;
+
+/// The query.
+pub(super) const QUERY: &str = "\x1b]11;?\x1b\\";
+
+/// The start of a reply after ESC.
+const PREFIX: &str = "]11;rgb";
+/// Maximum number of characters of a reply. The longest is `]11;rgba:ffff/ffff/ffff/ffff`.
+const REPLY_CHARS_MAX: usize = 32;
+
+/// A reply that is arriving.
+#[derive(Debug, Default)]
+pub(super) struct ReplyReader {
+    text: String,
+    /// The keys that may be part of a reply.
+    held: Vec<KeyEvent>,
+    /// Whether the last key was an escape, which may be the start of a reply that was split after it.
+    is_after_escape: bool,
+}
+
+/// The result of a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// These keys were typed.
+    Typed(Vec<KeyEvent>),
+    /// The key may be part of a reply.
+    Partial,
+    /// The reply is complete; `None` if it names no colour.
+    Reply(Option<Background>),
+}
+
+impl ReplyReader {
+    /// Reads the next key.
+    pub(super) fn read(&mut self, key: KeyEvent) -> Read {
+        let is_started = self.text.starts_with(PREFIX);
+        if is_started && is_end(&key) {
+            self.held.clear();
+            return Read::Reply(parse(&std::mem::take(&mut self.text)));
+        }
+        // If the reply is split, the library reads the ESC before its end as a key.
+        if is_started && key.code == KeyCode::Esc {
+            return Read::Partial;
+        }
+        let is_after_escape =
+            std::mem::replace(&mut self.is_after_escape, key.code == KeyCode::Esc);
+        let is_plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
+        let next = match key.code {
+            KeyCode::Char(ch) if !self.text.is_empty() => Some(ch).filter(|_ch| is_plain),
+            KeyCode::Char(']') if key.modifiers == KeyModifiers::ALT => Some(']'),
+            KeyCode::Char(']') if is_plain && is_after_escape => Some(']'),
+            _other => None,
+        };
+        self.held.push(key);
+        if let Some(ch) = next {
+            self.text.push(ch);
+            let text = &self.text;
+            let fits = text.len() <= REPLY_CHARS_MAX
+                && (PREFIX.starts_with(text.as_str()) || text.starts_with(PREFIX));
+            if fits {
+                return Read::Partial;
+            }
+        }
+        self.text.clear();
+        Read::Typed(std::mem::take(&mut self.held))
+    }
+}
+
+/// Returns whether a key is the end of a reply: BEL or ST.
+fn is_end(key: &KeyEvent) -> bool {
+    matches!(
+        (key.code, key.modifiers),
+        (KeyCode::Char('g'), KeyModifiers::CONTROL)
+            | (KeyCode::Char('\\'), KeyModifiers::ALT | KeyModifiers::NONE)
+    )
+}
+
+/// Parses `]11;rgb:` and three colours with one to four hexadecimal digits each.
+fn parse(reply: &str) -> Option<Background> {
+    let (_kind, colors) = reply.split_once(':')?;
+    let part = |text: &str| {
+        let max = 16u32.checked_pow(u32::try_from(text.len()).ok()?)?.checked_sub(1)?;
+        let value = u32::from_str_radix(text, 16).ok()?;
+        // In 1/255 of the full brightness.
+        value.checked_mul(255)?.checked_div(max)
+    };
+    let mut parts = colors.split('/').map(part);
+    let (red, green, blue) = (parts.next()??, parts.next()??, parts.next()??);
+    // The weights of ITU-R BT.601, in thousandths. White text is readable on a darker background.
+    let brightness = red
+        .checked_mul(299)?
+        .checked_add(green.checked_mul(587)?)?
+        .checked_add(blue.checked_mul(114)?)?;
+    Some(if brightness < 128_000 { Background::Dark } else { Background::Light })
+}
+
+/// Returns the background that the variable `COLORFGBG` names, like `15;0` or `0;default;15`.
+pub(super) fn of_environment(value: &str) -> Option<Background> {
+    match value.rsplit_once(';')?.1.parse().ok()? {
+        0..=6 | 8u8 => Some(Background::Dark),
+        7 | 9..=15 => Some(Background::Light),
+        _unknown => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(ch: char, modifiers: KeyModifiers) -> KeyEvent {
+        KeyEvent::new(KeyCode::Char(ch), modifiers)
+    }
+
+    /// Returns the keys that crossterm reads from a reply without its end.
+    fn keys_of(reply: &str) -> Vec<KeyEvent> {
+        let mut keys = vec![key(']', KeyModifiers::ALT)];
+        keys.extend(reply.chars().skip(1).map(|ch| key(ch, KeyModifiers::NONE)));
+        keys
+    }
+
+    fn read_all(keys: Vec<KeyEvent>) -> (Vec<KeyEvent>, Vec<Option<Background>>) {
+        let (mut typed, mut replies) = (Vec::new(), Vec::new());
+        let mut reader = ReplyReader::default();
+        for key in keys {
+            match reader.read(key) {
+                Read::Typed(keys) => typed.extend(keys),
+                Read::Partial => {}
+                Read::Reply(background) => replies.push(background),
+            }
+        }
+        (typed, replies)
+    }
+
+    #[test]
+    fn reply_between_typed_keys_is_read_and_never_typed() {
+        let bell = vec![key('g', KeyModifiers::CONTROL)];
+        let st = vec![key('\\', KeyModifiers::ALT)];
+        let split_st = vec![KeyEvent::from(KeyCode::Esc), key('\\', KeyModifiers::NONE)];
+        for end in [bell, st, split_st] {
+            for (reply, background) in [
+                ("]11;rgb:0000/0000/0000", Some(Background::Dark)),
+                ("]11;rgb:ffff/ffff/ffff", Some(Background::Light)),
+                ("]11;rgb:fd/f6/e3", Some(Background::Light)),
+                ("]11;rgba:0000/2b2b/3636/ffff", Some(Background::Dark)),
+                ("]11;rgb:f/f/f", Some(Background::Light)),
+                ("]11;rgb:zz/zz/zz", None),
+            ] {
+                let before = key('y', KeyModifiers::NONE);
+                let keys = [vec![before], keys_of(reply), end.clone(), vec![before]].concat();
+                assert_eq!(read_all(keys), (vec![before, before], vec![background]), "{reply}");
+            }
+        }
+    }
+
+    #[test]
+    fn reply_that_was_split_after_its_first_byte_is_read_too() {
+        let escape = KeyEvent::from(KeyCode::Esc);
+        let mut keys = vec![escape];
+        keys.extend("]11;rgb:ffff/ffff/ffff".chars().map(|ch| key(ch, KeyModifiers::NONE)));
+        keys.push(key('\\', KeyModifiers::ALT));
+        assert_eq!(read_all(keys), (vec![escape], vec![Some(Background::Light)]));
+    }
+
+    #[test]
+    fn environment_names_the_background_in_its_last_field() {
+        let cases = [
+            ("15;0", Some(Background::Dark)),
+            ("0;default;15", Some(Background::Light)),
+            ("0;7", Some(Background::Light)),
+            ("15;default", None),
+            ("", None),
+        ];
+        for (value, background) in cases {
+            assert_eq!(of_environment(value), background, "{value}");
+        }
+    }
+
+    proptest! {
+        /// Keys that are no reply are all typed, in their order, once a later key shows that they are none.
+        #[test]
+        fn other_keys_are_all_typed(text in "[]1;rgb:/f\\\\a]{0,40}", alts in proptest::collection::vec(any::<bool>(), 40)) {
+            let mut keys: Vec<KeyEvent> = text
+                .chars()
+                .zip(alts)
+                .map(|(ch, alt)| key(ch, if alt { KeyModifiers::ALT } else { KeyModifiers::NONE }))
+                .collect();
+            keys.push(KeyEvent::from(KeyCode::Enter));
+            let (typed, replies) = read_all(keys.clone());
+            if replies.is_empty() {
+                prop_assert_eq!(typed, keys);
+            }
+        }
+    }
+}
