@@ -5,6 +5,7 @@ mod entry;
 mod name;
 
 use serde::{Deserialize, Serialize};
+use unicode_security::skeleton;
 use url::{Host, Url};
 
 pub use entry::HostEntry;
@@ -48,6 +49,21 @@ pub enum HostRefusal {
     Blocked,
     NotAllowed,
     Invalid,
+}
+
+/// Returns the host that a WHATWG client calls for a URL, even if [`host_of`] rejects the URL.
+pub fn called_host(url: &str) -> Option<String> {
+    Some(without_root(Url::parse(url).ok()?.host_str()?).to_owned())
+}
+
+/// Returns a host with its labels in Punycode decoded, whether or not they are valid (UTS 46).
+pub fn decoded(host: &str) -> String {
+    idna::domain_to_unicode(host).0
+}
+
+/// Returns a text that is equal for hosts that a reader may mistake for each other (UTS 39).
+pub fn lookalike_key(host: &str) -> String {
+    skeleton(&decoded(host)).collect::<String>().to_lowercase()
 }
 
 impl HostLists {
@@ -248,6 +264,21 @@ mod tests {
 
     /// For each of these URLs, some HTTP clients call the host before the odd character, and other clients call a
     /// subdomain of `good.example`.
+    #[test]
+    fn hosts_that_can_be_mistaken_have_the_same_key() {
+        let key = lookalike_key("paypal.com");
+        for alike in ["xn--pypal-4ve.com", "paypa1.com"] {
+            assert_eq!(lookalike_key(alike), key, "{alike}");
+        }
+        assert_eq!(lookalike_key("rnicrosoft.com"), lookalike_key("microsoft.com"));
+        for other in ["paypal.org", "paypall.com", "pay.com"] {
+            assert_ne!(lookalike_key(other), key, "{other}");
+        }
+        let called = called_host("https://paypal.com@evil.example:8443/a?b");
+        assert_eq!(called.as_deref(), Some("evil.example"));
+        assert_eq!(called_host("nothing"), None);
+    }
+
     #[test]
     fn a_url_with_two_hosts_passes_no_list() {
         for (url, other) in [

@@ -11,6 +11,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use unicode_security::skeleton;
 
+use crate::hosts;
 use crate::time::Utc;
 
 /// Quotes untrusted text so that it is safe to show, cut after `width` characters.
@@ -106,8 +107,9 @@ impl Escaper {
 
 /// Returns a note on a URL's host if the URL's text does not show the host as it is.
 ///
-/// The note names the ASCII form (WHATWG) and reports letters that imitate ASCII ones (UTS 39). Returns `None` if the
-/// text shows the host as it is, or has no `://`.
+/// The note names the form that the text does not show: the ASCII form (WHATWG), or the Unicode form of a host in
+/// Punycode. It reports letters that imitate ASCII ones (UTS 39). Returns `None` if the text shows the host as it is,
+/// or has no `://`.
 pub fn host_note(url: &str) -> Option<String> {
     let (_scheme, rest) = url.split_once("://")?;
     let parsed = url::Url::parse(url).ok();
@@ -119,12 +121,13 @@ pub fn host_note(url: &str) -> Option<String> {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _no_port => authority,
     };
-    if written.eq_ignore_ascii_case(host) {
-        return None;
-    }
-    let imitates = !written.is_ascii() && skeleton(written).all(|ch| ch.is_ascii());
+    let decoded = hosts::decoded(host);
+    let imitates = !decoded.is_ascii() && skeleton(&decoded).all(|ch| ch.is_ascii());
     let mark = if imitates { ", a LOOK-ALIKE" } else { "" };
-    Some(format!("host {}{mark}", visible(host)))
+    if !written.eq_ignore_ascii_case(host) {
+        return Some(format!("host {}{mark}", visible(host)));
+    }
+    (decoded != host).then(|| format!("host {} in Unicode{mark}", quoted(&decoded, HOST_CHARS_MAX)))
 }
 
 /// Room for the longest host name, its port and some user info before it.
@@ -349,6 +352,8 @@ mod tests {
                 Some("host xn--80ak6aa92e.com, a LOOK-ALIKE"),
             ),
             ("https://gr\u{fc}\u{df}e.de", Some("host xn--gre-6ka8l.de")),
+            ("https://xn--pple-43d.com", Some("host \"\u{430}pple.com\" in Unicode, a LOOK-ALIKE")),
+            ("https://xn--gre-6ka8l.de/", Some("host \"gr\u{fc}\u{df}e.de\" in Unicode")),
             ("https://apple\u{2024}com/", Some("no valid host")),
             ("https://apple\u{3002}com/", Some("host apple.com")),
             ("https://ap%70le.com/", Some("host apple.com")),
