@@ -108,6 +108,12 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::LoanWrittenOff { place, from, to } => {
             loans::subtract(state, *place, from.left_after(*to));
         }
+        Event::PayeeNamed { payee, label } => {
+            Arc::make_mut(&mut state.payee_names).insert(*payee, label.clone());
+        }
+        Event::PayeeForgotten { payee } => {
+            Arc::make_mut(&mut state.payee_names).remove(payee);
+        }
         Event::TradeFeeCounted { id, fee } => plans::count_fee(state, id, *fee),
         Event::PaymentLapsed { id } => prompts::lapse(state, id),
         // `apply` drops lapsed authorizations after every entry, so this event changes nothing.

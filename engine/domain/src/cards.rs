@@ -21,6 +21,7 @@ use crate::effects::Effects;
 use crate::loan_context::{Lender, context};
 use crate::loan_text;
 use crate::loans::{LoanAsk, LoanSize, Standing};
+use crate::payees;
 use crate::plan::PLAN_MS;
 use crate::plan_text;
 use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
@@ -101,7 +102,9 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         type_amount: usd >= typed_from || unpriced,
         digest,
         payee_label: payment.and_then(|payment| own_label(state, payment.payee)),
+        payee_name: payees::label(state, request).cloned(),
         // The caller that shows the card fills in these fields: no decision may depend on them.
+        risks: Vec::new(),
         paid_before: None,
         paid_before_unknown_reason: None,
         balance: None,

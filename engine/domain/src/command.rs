@@ -5,6 +5,7 @@ use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::{Moment, Utc};
@@ -20,6 +21,7 @@ use crate::idempotency::Prior;
 use crate::identity::Identity;
 use crate::loans::LoanPlace;
 use crate::outboxes::Send;
+use crate::payees::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
@@ -194,6 +196,15 @@ pub enum Action {
     UntrustVenue {
         chain: ChainId,
         venue: VenueId,
+    },
+    /// Records the operator's label of a payee.
+    NamePayee {
+        payee: Payee,
+        label: PayeeLabel,
+    },
+    /// Removes the label of a payee.
+    ForgetPayee {
+        payee: Payee,
     },
     /// Records the amount that an operator's withdrawal returned, by its receipt.
     BookWithdrawal {

@@ -5,6 +5,7 @@ mod intake;
 mod journal;
 mod loans;
 mod outboxes;
+mod payees;
 mod payments;
 mod permits;
 mod plans;
@@ -77,6 +78,8 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::AcceptJournal => journal::accept(state, command),
         Action::TrustVenue(given) => venues::trust(state, command, given),
         Action::UntrustVenue { chain, venue } => venues::untrust(state, *chain, *venue),
+        Action::NamePayee { payee, label } => payees::name(state, command, *payee, label),
+        Action::ForgetPayee { payee } => payees::forget(state, command, *payee),
         Action::BookWithdrawal { id, received } => venues::book(state, command, *id, *received),
         Action::WriteOff { place, to } => venues::write_off(state, command, place, *to),
         Action::Ask(ask) => requests::ask(state, command, ask),

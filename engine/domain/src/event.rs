@@ -7,6 +7,7 @@ use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Utc;
@@ -24,6 +25,7 @@ use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::loans::LoanPlace;
 use crate::outboxes::Send;
+use crate::payees::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::prompts::WaitEnd;
 use crate::refusal::Refusal;
@@ -331,6 +333,14 @@ pub enum Event {
     ///
     /// Written only when no other entry is due.
     AuthorizationsLapsed,
+    PayeeNamed {
+        payee: Payee,
+        label: PayeeLabel,
+    },
+    /// The operator removed the label of a payee.
+    PayeeForgotten {
+        payee: Payee,
+    },
 }
 
 impl Event {

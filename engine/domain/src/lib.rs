@@ -79,6 +79,7 @@ pub mod plan_text;
 pub mod prompts;
 pub mod refusal;
 pub mod requests;
+pub mod risks;
 pub mod settlement;
 pub mod state;
 pub mod trades;

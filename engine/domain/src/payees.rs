@@ -1,6 +1,6 @@
 //! Payees that the wallet has paid before: shown on cards, never used in a decision.
 //!
-//! Payees are not part of [`State`], because agents choose any number of them within their limits, and every snapshot
+//! Apart from the operator's labels, payees are not part of [`State`], because agents choose any number of them within their limits, and every snapshot
 //! copies the whole state. The journal keeps one row per payee instead. A row is small compared with a payment's entry
 //! and record.
 
@@ -10,6 +10,7 @@ use alloy_primitives::Address;
 use bursar_core::card::PaidBefore;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::text;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::apply::{ChangedRecord, apply};
 use crate::approver::Approver;
 use crate::event::{Entry, Event};
-use crate::requests::{PaymentAsk, Status};
+use crate::requests::{PaymentAsk, Request, Status};
 use crate::state::State;
 
 /// One address on one network.
@@ -48,6 +49,11 @@ impl Payee {
     pub fn of(payment: &PaymentAsk) -> Self {
         Self { chain: payment.chain, address: payment.payee }
     }
+}
+
+/// Returns the operator's label of the payee of a payment.
+pub fn label<'a>(state: &'a State, request: &Request) -> Option<&'a PayeeLabel> {
+    state.payee_names.get(&Payee::of(request.ask.payment()?))
 }
 
 impl PaymentTotals {

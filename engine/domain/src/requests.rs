@@ -287,7 +287,7 @@ impl PaymentAsk {
     ///
     /// It returns only the host, because path and query may be private.
     pub fn host(&self) -> Option<String> {
-        self.host_url().and_then(|url| hosts::host_of(url).ok())
+        self.host_url().and_then(hosts::called_host)
     }
 
     /// Returns the URL from which [`PaymentAsk::host`] takes the host.

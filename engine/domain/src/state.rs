@@ -9,6 +9,7 @@ use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
 use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Settings;
 use bursar_core::status::AgentStatus;
@@ -20,6 +21,7 @@ use crate::agents::{Agent, PolicyRecord};
 use crate::assess::trading::Commitments;
 use crate::loans::Loans;
 use crate::outboxes::Outboxes;
+use crate::payees::Payee;
 use crate::plan::Quote;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
@@ -88,6 +90,8 @@ pub struct State {
     ///
     /// Their value stays reserved until the terms lapse.
     pub unanswered: Arc<BTreeMap<RequestId, Arc<Request>>>,
+    /// The operator's labels of payees.
+    pub payee_names: Arc<BTreeMap<Payee, PayeeLabel>>,
 }
 
 impl State {
@@ -133,6 +137,7 @@ impl State {
             unattended: self.unattended.clone(),
             waiting: Arc::clone(&self.waiting),
             unanswered: Arc::clone(&self.unanswered),
+            payee_names: Arc::clone(&self.payee_names),
         }
     }
 

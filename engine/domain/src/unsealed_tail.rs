@@ -81,6 +81,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         // Labels show the operator where money is and where it goes, so a forged label could mislead.
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }
+        | Event::PayeeNamed { .. }
+        | Event::PayeeForgotten { .. }
         | Event::SettlementReported { .. }
         // A locked wallet opens no transaction and ends no submission, so it changes no plan.
         | Event::ExecutionStarted { .. }

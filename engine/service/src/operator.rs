@@ -18,6 +18,7 @@ pub mod doctor;
 mod history;
 mod ledger;
 mod lending;
+mod payees;
 mod policies;
 mod quotes;
 mod repricing;
@@ -107,6 +108,7 @@ async fn dispatch(
         Order::Venue(order) => lending::venue(engine, order, dialogue).await,
         Order::Positions(order) => lending::positions(engine, order).await,
         Order::Position(order) => lending::position(engine, order, dialogue).await,
+        Order::Payee(order) => payees::run(engine, order).await,
         Order::History(order) => history::run(engine, order, dialogue).await,
         Order::Activity(order) => activity::list(engine, &order).await,
         Order::Watch(order) => activity::watch(engine, &order, dialogue).await,

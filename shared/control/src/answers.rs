@@ -7,6 +7,7 @@ mod balances;
 mod doctor;
 mod history;
 mod lending;
+mod payees;
 mod requests;
 mod sends;
 mod settings;
@@ -31,6 +32,7 @@ pub use lending::{
     PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,
     VenuesAnswer, WrittenOffAnswer,
 };
+pub use payees::PayeeAnswer;
 pub use requests::{DecidedAnswer, DenialsAnswer, NotDenied, RequestAnswer};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
@@ -90,6 +92,8 @@ pub enum Answer {
     Requests { requests: Vec<RequestAnswer> },
     Decided(DecidedAnswer),
     Denials(DenialsAnswer),
+    Payee(PayeeAnswer),
+    Payees { payees: Vec<PayeeAnswer> },
     History(HistoryAnswer),
     Activity(ActivityAnswer),
     Exported(ExportAnswer),

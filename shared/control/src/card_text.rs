@@ -1,7 +1,10 @@
 //! How a card is shown to the operator: one text for console, command line and prompts.
 
+use std::fmt;
+
 use bursar_core::card::{
-    AssetCard, Balance, Card, DeviceCard, HoldReason, LoanCard, LoanTerms, TradeCard,
+    AssetCard, Balance, Card, DeviceCard, HoldReason, Level, LoanCard, LoanTerms, Risk, RiskKind,
+    TradeCard,
 };
 use bursar_core::money::Usd;
 use bursar_core::text::{self, Zone};
@@ -12,14 +15,54 @@ const VENUE_NAME_WIDTH: usize = 40;
 /// Maximum number of characters that a card shows of a URL.
 const URL_WIDTH: usize = 120;
 
-/// Formats the card as lines of text, with untrusted text quoted and times in UTC.
-pub fn lines(card: &Card) -> Vec<String> {
-    lines_with_zone(card, None)
+/// A row of a card, with untrusted text quoted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// The name in the first column. The head of a card has no other text.
+    pub name: String,
+    pub level: Level,
+    pub value: String,
 }
 
-/// Formats the card like [`lines()`], with times in the console's zone.
-pub fn lines_in_zone(card: &Card, zone: &Zone) -> Vec<String> {
-    lines_with_zone(card, Some(zone))
+impl Row {
+    fn new(name: impl Into<String>, value: String) -> Self {
+        Self { name: name.into(), level: Level::Note, value }
+    }
+
+    /// Raises the level to a warning if `warns`.
+    fn warn_if(self, warns: bool) -> Self {
+        let level = if warns { Level::Warning } else { self.level };
+        Self { level, ..self }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<11}{}{}", self.name, self.level.mark(), self.value)
+    }
+}
+
+/// Formats the card as lines of text, with untrusted text quoted and times in UTC.
+pub fn lines(card: &Card) -> Vec<String> {
+    texts(&rows(card, None))
+}
+
+/// Formats the rows of the card, with times in `zone`, or in UTC.
+pub fn rows(card: &Card, zone: Option<&Zone>) -> Vec<Row> {
+    match (&card.trade, &card.loan) {
+        (Some(trade), _) => trade_rows_of(card, trade, zone),
+        (None, Some(loan)) => loan_rows_of(card, loan, zone),
+        (None, None) => payment_rows(card, zone),
+    }
+}
+
+/// Returns whether a row of the card is more than a note.
+pub fn has_warnings(card: &Card) -> bool {
+    rows(card, None).iter().any(|row| row.level > Level::Note)
+}
+
+fn texts(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| row.to_string().trim_end().to_owned()).collect()
 }
 
 /// Returns [`HoldReason::sentence`]; for [`HoldReason::AboveThreshold`], a sentence with the amount and the limit.
@@ -32,11 +75,11 @@ pub fn hold_text(reason: HoldReason, amount: Usd, auto_below: Usd) -> String {
     reason.sentence().to_owned()
 }
 
-fn row(name: &str, value: String) -> String {
-    format!("{name:<11}{value}")
+fn row(name: &str, value: String) -> Row {
+    Row::new(name, value)
 }
 
-fn lines_with_zone(card: &Card, zone: Option<&Zone>) -> Vec<String> {
+fn payment_rows(card: &Card, zone: Option<&Zone>) -> Vec<Row> {
     let id = card.id.short();
     let url = |text: Option<&String>, source: &str| match text {
         Some(url) => {
@@ -48,20 +91,15 @@ fn lines_with_zone(card: &Card, zone: Option<&Zone>) -> Vec<String> {
         }
         None => format!("not given  (text from the {source})"),
     };
-    if let Some(trade) = &card.trade {
-        return trade_lines(card, trade, zone);
-    }
-    if let Some(loan) = &card.loan {
-        return loan_lines(card, loan, zone);
-    }
     let mut lines = head_rows(card);
     lines.extend([
         row("leaves", format!("{} on {}", card.amount, card.network_title)),
         row("from", format!("{} ({})", card.terms.address, card.label)),
-        row("to", card.terms.payee.clone()),
-        row("payee", payee_text(card, zone)),
-        row("token", card.terms.asset.clone()),
+        row("to", to_text(card)),
+        Row { level: payee_level(card), ..row("payee", payee_text(card, zone)) },
     ]);
+    lines.extend(risk_rows(card));
+    lines.push(row("token", card.terms.asset.clone()));
     lines.extend(card.asset.iter().flat_map(|asset| asset_lines(asset, zone)));
     lines.extend([
         row("request", url(card.terms.request_url.as_ref(), "agent")),
@@ -82,7 +120,7 @@ fn lines_with_zone(card: &Card, zone: Option<&Zone>) -> Vec<String> {
                 )
             },
         ),
-        row("balance", balance_text(card, zone)),
+        row("balance", balance_text(card, zone)).warn_if(card.has_insufficient_balance()),
         policy_row(card, "request"),
         row("valid", format!("{} s after signing", card.terms.valid_seconds)),
         row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
@@ -95,10 +133,10 @@ fn lines_with_zone(card: &Card, zone: Option<&Zone>) -> Vec<String> {
 }
 
 /// Formats the first rows: the request, its agent, and why it waits for the operator.
-fn head_rows(card: &Card) -> Vec<String> {
+fn head_rows(card: &Card) -> Vec<Row> {
     let terms = &card.terms;
     let mut lines = vec![
-        format!("{}  {}", card.id.short(), terms.lane.text()),
+        Row::new(format!("{}  {}", card.id.short(), terms.lane.text()), String::new()),
         row("agent", format!("{} ({})", card.agent_name, terms.agent)),
     ];
     if card.device.is_none() {
@@ -108,25 +146,26 @@ fn head_rows(card: &Card) -> Vec<String> {
 }
 
 /// Formats the policy's limits. `action` is what the first limit applies to.
-fn policy_row(card: &Card, action: &str) -> String {
+fn policy_row(card: &Card, action: &str) -> Row {
     let policy = format!("{} v{}", card.policy, card.policy_version);
     let (most, auto_below) = (card.per_request_max, card.auto_below);
     row("policy", format!("{policy}: at most {most} a {action}, automatic below {auto_below}"))
 }
 
 /// Formats the rows about the device: the operator's next action, and the values that the device shows.
-fn device_lines(device: &DeviceCard) -> Vec<String> {
+fn device_lines(device: &DeviceCard) -> Vec<Row> {
     let shows = device.shows.iter().map(|(name, value)| row("shows", format!("{name} {value}")));
     let state = row("device", device.state.clone());
     let note = device.note.iter().map(|note| row("note", note.clone()));
     let emulator = device.emulator.iter();
-    let emulator =
-        emulator.map(|at| row("emulator", format!("{at}: NOT a Ledger, its key is in software")));
+    let emulator = emulator.map(|at| {
+        row("emulator", format!("{at}: NOT a Ledger, its key is in software")).warn_if(true)
+    });
     emulator.chain([state]).chain(shows).chain(note).collect()
 }
 
 /// Formats what is known about a token outside our table.
-fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
+fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<Row> {
     let time = |at: &String| zone.map_or_else(|| at.clone(), |zone| zone.moment(at));
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let mut lines = vec![row(
@@ -160,7 +199,7 @@ fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
 }
 
 /// Formats the card of a trade.
-fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<String> {
+fn trade_rows_of(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Row> {
     let terms = &card.terms;
     let token_out = terms.trade.as_ref().map_or("", |trade| trade.token_out.as_str());
     let mut lines = head_rows(card);
@@ -196,7 +235,7 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
 }
 
 /// Formats the card of a loan.
-fn loan_lines(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<String> {
+fn loan_rows_of(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<Row> {
     let terms = &card.terms;
     let action = terms.loan.as_ref().map_or("", |terms| terms.action.as_str());
     let mut lines = head_rows(card);
@@ -227,7 +266,7 @@ fn loan_rows(
     terms: Option<&LoanTerms>,
     network: &str,
     zone: Option<&Zone>,
-) -> Vec<String> {
+) -> Vec<Row> {
     let quoted = zone.map_or_else(|| loan.quoted.clone(), |zone| zone.moment(&loan.quoted));
     let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let (action, venue) = terms.map_or(("", ""), |terms| (&*terms.action, &*terms.venue));
@@ -244,7 +283,7 @@ fn loan_rows(
         ),
         row("venue", format!("{name}, {}", loan.kind)),
         row("at", venue.to_owned()),
-        row("trust", loan.trust.clone()),
+        row("trust", loan.trust.clone()).warn_if(!loan.is_trusted),
     ];
     lines.extend(loan.curator.as_ref().map(|curator| row("curator", curator.clone())));
     lines.extend(loan.owner.as_ref().map(|owner| row("owner", owner.clone())));
@@ -272,7 +311,8 @@ fn loan_rows(
             } else {
                 "NOT simulated as a whole".to_owned()
             },
-        ),
+        )
+        .warn_if(!loan.effects_proven),
     ]);
     let calls = loan.calls.iter().enumerate();
     lines.extend(
@@ -294,7 +334,7 @@ pub struct TradeAddresses<'a> {
 
 /// Formats what was measured about a trade, with times in UTC.
 pub fn trade_rows(trade: &TradeCard, network: &str, place: &TradeAddresses<'_>) -> Vec<String> {
-    measurement_rows(trade, None, network, place)
+    texts(&measurement_rows(trade, None, network, place))
 }
 
 fn measurement_rows(
@@ -302,7 +342,7 @@ fn measurement_rows(
     zone: Option<&Zone>,
     network: &str,
     place: &TradeAddresses<'_>,
-) -> Vec<String> {
+) -> Vec<Row> {
     let foreign = |text: &str| text::visible(text);
     let quoted = zone.map_or_else(|| trade.quoted.clone(), |zone| zone.moment(&trade.quoted));
     let impact = trade.impact.as_deref().unwrap_or("unknown");
@@ -311,8 +351,10 @@ fn measurement_rows(
         row("gets", format!("{}  (quoted {quoted})", foreign(&trade.gets))),
         row("at least", format!("{}  (slippage {})", foreign(&trade.at_least), trade.slippage)),
         row("address", format!("{} ({})", place.address, place.label)),
-        row("token in", token_text(place.token_in, trade.token_in_note.as_ref())),
-        row("token out", token_text(place.token_out, trade.token_out_note.as_ref())),
+        row("token in", token_text(place.token_in, trade.token_in_note.as_ref()))
+            .warn_if(trade.token_in_note.is_some()),
+        row("token out", token_text(place.token_out, trade.token_out_note.as_ref()))
+            .warn_if(trade.token_out_note.is_some()),
         row("pool", trade.pool.clone()),
     ];
     lines.extend(trade.best.as_ref().map(|best| row("best route", foreign(best))));
@@ -321,7 +363,7 @@ fn measurement_rows(
         row("impact", format!("{impact}, at most {} without approval", trade.max_impact)),
         row("value", value_text(trade, place.counted)),
         row("gas", gas_text(&trade.gas, trade.transactions)),
-        row("effects", foreign(&effects_text(trade))),
+        row("effects", foreign(&effects_text(trade))).warn_if(!trade.effects_proven),
     ]);
     let calls = trade.calls.iter().enumerate();
     lines.extend(
@@ -368,6 +410,32 @@ fn effects_text(trade: &TradeCard) -> String {
         ),
         (None, false) => "NOT simulated as a whole: the chain enforces only the minimum".to_owned(),
     }
+}
+
+/// Formats the payee's address with the operator's name for it, which never replaces the address.
+fn to_text(card: &Card) -> String {
+    let name = card.payee_name.as_ref().map(|name| text::quoted(name.as_str(), usize::MAX));
+    format!("{}{}", card.terms.payee, name.map_or(String::new(), |name| format!("  {name}")))
+}
+
+/// Returns whether a risk is that of a first payment, which the row of the payee shows.
+fn is_first_payment(risk: &Risk) -> bool {
+    match risk.kind {
+        RiskKind::FirstPayment | RiskKind::LargeFirstPayment => true,
+        RiskKind::SimilarAddress | RiskKind::SimilarHost | RiskKind::UnusualPrice => false,
+    }
+}
+
+fn payee_level(card: &Card) -> Level {
+    let risk = card.risks.iter().find(|risk| is_first_payment(risk));
+    let unknown = if card.has_unknown_payee() { Level::Warning } else { Level::Note };
+    risk.map_or(unknown, |risk| risk.level)
+}
+
+/// Formats the other risks.
+fn risk_rows(card: &Card) -> impl Iterator<Item = Row> {
+    let others = card.risks.iter().filter(|risk| !is_first_payment(risk));
+    others.map(|risk| Row { level: risk.level, ..row("risk", risk.text.clone()) })
 }
 
 fn payee_text(card: &Card, zone: Option<&Zone>) -> String {
@@ -469,6 +537,8 @@ mod tests {
             expires_in_seconds: 60,
             type_amount: false,
             payee_label: None,
+            payee_name: None,
+            risks: Vec::new(),
             paid_before: None,
             paid_before_unknown_reason: None,
             balance: None,
@@ -545,7 +615,9 @@ mod tests {
         ] {
             card.paid_before = known;
             card.paid_before_unknown_reason = why.map(str::to_owned);
-            assert_eq!(row(&card, "payee"), (format!("payee      {row_wanted}"), "to".to_owned()));
+            let mark = if first { "! WARNING: " } else { "" };
+            let wanted = format!("payee      {mark}{row_wanted}");
+            assert_eq!(row(&card, "payee"), (wanted, "to".to_owned()));
             assert_eq!(card.has_unknown_payee(), first, "{row_wanted}");
         }
         card.paid_before = Some(paid(0, 0));
@@ -553,6 +625,24 @@ mod tests {
         let own = "payee      this wallet's own address (savings); first payment to it";
         assert_eq!(row(&card, "payee").0, own);
         assert!(!card.has_unknown_payee(), "the wallet's own address needs no warning");
+    }
+
+    /// The words of a level say what a colour says, so that no colour is needed.
+    #[test]
+    fn risks_have_a_sign_and_a_word_and_names_stay_next_to_the_address() {
+        let mut card = card();
+        card.payee_name = Some("Acme \u{0431}".parse().unwrap());
+        let to = "to         0x209693Bc6afc0C5328bA36FaF03C514EF312287C  \"Acme \u{0431}\"";
+        assert_eq!(row(&card, "to").0, to);
+        let risk = |kind, level, text: &str| Risk { kind, level, text: text.to_owned() };
+        card.risks = vec![
+            risk(RiskKind::UnusualPrice, Level::Danger, "the price is odd"),
+            risk(RiskKind::LargeFirstPayment, Level::Danger, "it is the first"),
+        ];
+        assert_eq!(row(&card, "risk").0, "risk       !! DANGER: the price is odd");
+        assert!(row(&card, "payee").0.starts_with("payee      !! DANGER: "));
+        assert!(has_warnings(&card) && card.is_dangerous());
+        assert_eq!(lines(&card).iter().filter(|line| line.starts_with("risk ")).count(), 1);
     }
 
     #[test]
@@ -576,7 +666,7 @@ mod tests {
         );
         (balance.before, balance.after) = ("0.400000".into(), None);
         card.balance = Some(balance);
-        let short = "balance    0.400000 USDC: NOT ENOUGH  (read 2026-11-19T17:40:12Z)";
+        let short = "balance    ! WARNING: 0.400000 USDC: NOT ENOUGH  (read 2026-11-19T17:40:12Z)";
         assert_eq!(
             (row(&card, "balance").0.as_str(), card.has_insufficient_balance()),
             (short, true)

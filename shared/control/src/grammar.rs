@@ -9,6 +9,7 @@ mod choice;
 mod config;
 mod history;
 mod lending;
+mod payee;
 mod policy;
 mod requests;
 mod server;
@@ -27,6 +28,7 @@ pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
 pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
 pub use lending::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
+pub use payee::PayeeOrder;
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
@@ -97,6 +99,9 @@ pub enum Order {
     /// One position: withdraw it, or book its loss; needs a running engine.
     #[command(subcommand)]
     Position(PositionOrder),
+    /// Your names for payees.
+    #[command(subcommand)]
+    Payee(PayeeOrder),
     /// Past requests, newest first, and their export.
     History(HistoryOrder),
     /// The journal's entries, newest first.
@@ -199,6 +204,7 @@ impl Order {
             Order::Venue(order) => order.name(),
             Order::Positions(_) => "positions",
             Order::Position(order) => order.name(),
+            Order::Payee(order) => order.name(),
             Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
             Order::History(_) => "history",
             Order::Activity(_) => "activity",

@@ -9,6 +9,7 @@ use crate::ids::{AgentId, Name, RequestId};
 use crate::json::{Object, Value};
 use crate::limits::LISTED_URL_CHARS_MAX;
 use crate::money::{Usd, usd_text};
+use crate::payee_label::PayeeLabel;
 use crate::text;
 
 /// The lane of a request.
@@ -103,6 +104,48 @@ crate::code_table! {
     Device "device" "the key of the paying address is in a Ledger";
     // The number is `limits::FAILED_PLANS_PER_DAY_MAX`.
     FailedPlans "failed_plans" "20 trades and supplies of this agent paid for gas today (UTC) and failed";
+}
+
+/// How much a row of a card matters. Later levels matter more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Note,
+    Warning,
+    /// The operator must type the amount to approve the request.
+    Danger,
+}
+
+impl Level {
+    /// Returns the mark of the level on a screen: a sign and a word, so that it does not depend on colours.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Level::Note => "",
+            Level::Warning => "! WARNING: ",
+            Level::Danger => "!! DANGER: ",
+        }
+    }
+}
+
+crate::code_table! {
+    /// The reason why a payment may not be what it seems.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum RiskKind;
+    FirstPayment "first_payment" "you have never approved a payment to this address";
+    LargeFirstPayment "large_first_payment" "you have never approved a payment to this address, and this is a large one";
+    SimilarAddress "similar_address" "the address resembles that of a payee whom you know, but is another";
+    SimilarHost "similar_host" "the host resembles one that you have paid, but is another";
+    UnusualPrice "unusual_price" "the price is at least ten times this payee's usual price";
+}
+
+/// A risk of a payment, as the engine sees it at the moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Risk {
+    pub kind: RiskKind,
+    pub level: Level,
+    /// The risk with its data, as a phrase for the operator.
+    pub text: String,
 }
 
 /// The terms that an approval would sign.
@@ -340,6 +383,12 @@ pub struct Card {
     pub type_amount: bool,
     /// The payee's label, if it is an address of this wallet.
     pub payee_label: Option<Name>,
+    /// The operator's label of the payee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payee_name: Option<PayeeLabel>,
+    /// The risks of a payment, the worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub risks: Vec<Risk>,
     pub paid_before: Option<PaidBefore>,
     pub paid_before_unknown_reason: Option<String>,
     pub balance: Option<Balance>,
@@ -432,6 +481,11 @@ impl Card {
     pub fn has_unknown_payee(&self) -> bool {
         let unapproved = self.paid_before.as_ref().is_none_or(|paid| paid.approved == 0);
         self.payee_label.is_none() && unapproved
+    }
+
+    /// Returns whether a risk of the payment is a danger, so that the amount must be typed.
+    pub fn is_dangerous(&self) -> bool {
+        self.risks.iter().any(|risk| risk.level == Level::Danger)
     }
 
     /// Returns whether the paying address is known to hold less than the payment.

@@ -48,6 +48,7 @@ pub mod json;
 pub mod limits;
 pub mod money;
 pub mod networks;
+pub mod payee_label;
 pub mod policy;
 pub mod settings;
 pub mod status;

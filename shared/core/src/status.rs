@@ -335,6 +335,10 @@ pub enum EntryKind {
     LoanWithdrawalBooked,
     #[strum(serialize = "loan.written_off")]
     LoanWrittenOff,
+    #[strum(serialize = "payee.named")]
+    PayeeNamed,
+    #[strum(serialize = "payee.forgotten")]
+    PayeeForgotten,
     #[strum(serialize = "venue.trusted")]
     VenueTrusted,
     #[strum(serialize = "venue.untrusted")]

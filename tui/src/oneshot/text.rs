@@ -8,6 +8,7 @@ mod doctor;
 mod engine;
 mod history;
 mod lending;
+mod payee;
 mod policy;
 mod receipt;
 mod request;
@@ -45,6 +46,8 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Requests { requests } => request::requests(to, requests),
         Answer::Decided(decided) => request::decision_result(to, decided),
         Answer::Denials(denials) => request::denials(to, denials),
+        Answer::Payee(payee) => payee::payee(to, payee),
+        Answer::Payees { payees } => payee::payees(to, payees),
         Answer::History(history) => history::history(to, history),
         Answer::Activity(activity) => activity::activity(to, activity),
         Answer::Exported(exported) => history::export_result(to, exported),

@@ -11,8 +11,8 @@ use bursar_domain::{Request, Settlement};
 use super::head::Head;
 use super::payees::behind_error;
 use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPayee, VisitRequest,
-    decode_record, decode_settlement, id_key,
+    Batch, INDEX_ROWS_MAX, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPayee,
+    VisitRequest, decode_record, decode_settlement, id_key,
 };
 use super::tables::Tables;
 
@@ -142,6 +142,14 @@ impl Reader for MemoryStore {
         let rows = self.with(|tables| tables.payees.clone());
         rows.into_iter().for_each(|(payee, paid)| visit(payee, Some(paid)));
         Ok(())
+    }
+
+    fn similar_payees(&self, payee: &Payee) -> Result<Vec<Payee>, StoreError> {
+        Ok(self.with(|tables| tables.similar_payees(payee)))
+    }
+
+    fn index_rows(&self, start: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
+        Ok(self.with(|tables| tables.index_rows(start, INDEX_ROWS_MAX)))
     }
 
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {

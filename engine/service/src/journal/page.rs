@@ -115,6 +115,12 @@ mod tests {
         fn payees(&self, visit: &mut VisitPayee<'_>) -> Result<(), StoreError> {
             self.0.payees(visit)
         }
+        fn similar_payees(&self, payee: &Payee) -> Result<Vec<Payee>, StoreError> {
+            self.0.similar_payees(payee)
+        }
+        fn index_rows(&self, start: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
+            self.0.index_rows(start)
+        }
         fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
             self.0.newest(visit)
         }

@@ -5,11 +5,15 @@
 //! audit reports them. A payment adds at most one row, a tenth of the size of its entry and record.
 
 use std::collections::btree_map::Entry as Slot;
+use std::ops::RangeInclusive;
 
+use bursar_core::hosts;
+use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
 use bursar_domain::payees::{self, Payee, PaymentTotals, Tally, TallyReplay};
-use bursar_domain::{Entry, State};
+use bursar_domain::risks::resembles;
+use bursar_domain::{Entry, Request, State};
 
 use super::chain::Journal;
 use super::error::JournalError;
@@ -25,10 +29,14 @@ impl Journal {
     /// If the entry authorized a payment, adds it to the rows that the next commit writes.
     pub fn note_payment(&mut self, entry: &Entry, touched: Option<&ChangedRecord>) {
         let Some((payee, paid)) = payees::payment(entry, touched) else { return };
+        if let Some(ChangedRecord::Request(request)) = touched {
+            self.pending.index.extend(host_row(request, &paid));
+        }
         match self.pending.payees.entry(payee) {
             Slot::Occupied(mut known) => {
                 let both = known.get().plus(paid);
                 known.insert(both);
+                self.pending.index.push(price_row(&payee, both.times, paid.usd));
             }
             Slot::Vacant(slot) => {
                 // If all rows are rewritten, the pending batch has every existing row.
@@ -38,7 +46,11 @@ impl Journal {
                     self.store.payee_totals(&payee)
                 };
                 match before {
-                    Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.plus(paid)))),
+                    Ok(before) => {
+                        let both = before.map_or(paid, |known| known.plus(paid));
+                        slot.insert(both);
+                        self.pending.index.push(price_row(&payee, both.times, paid.usd));
+                    }
                     // No decision depends on the rows, so continue. They stay out of date until they are rebuilt.
                     Err(failure) => {
                         tracing::warn!(%failure, "cannot read the earlier payments to a payee");
@@ -108,6 +120,40 @@ pub(crate) fn rows_equal(reader: &dyn Reader, tally: &Tally) -> Result<bool, Sto
     Ok(same && rows == tally.len())
 }
 
+/// Number of latest prices that are kept for a payee.
+const PRICES_KEPT: u64 = 9;
+
+/// Returns the start of the index keys of a payee's latest prices.
+pub(crate) fn price_keys(payee: &Payee) -> Vec<u8> {
+    [b"d".to_vec(), encode_payee(payee)].concat()
+}
+
+/// Returns the index row of the price of the payment with this number to a payee, in millionths of a dollar. It
+/// replaces the row of the oldest price.
+fn price_row(payee: &Payee, times: u64, usd: Usd) -> (Vec<u8>, u64) {
+    let place = u8::try_from(times.checked_rem(PRICES_KEPT).unwrap_or(0)).unwrap_or(0);
+    ([price_keys(payee), vec![place]].concat(), usd.0)
+}
+
+/// Returns the start of the index keys of the approved hosts that look like a host.
+///
+/// A host name contains no zero byte.
+pub(crate) fn host_keys(host: &str) -> Vec<u8> {
+    [b"w", hosts::lookalike_key(host).as_bytes(), &[0]].concat()
+}
+
+/// Returns the host in an index key of [`host_keys`].
+pub(crate) fn host_of_key(key: &[u8]) -> Option<String> {
+    let mut parts = key.splitn(2, |byte| *byte == 0);
+    String::from_utf8(parts.nth(1)?.to_vec()).ok()
+}
+
+/// Returns the index row of the host of a payment that an operator approved.
+fn host_row(request: &Request, paid: &PaymentTotals) -> Option<(Vec<u8>, u64)> {
+    let host = request.ask.host().filter(|_host| paid.approved > 0)?;
+    Some(([host_keys(&host), host.into_bytes()].concat(), request.seq))
+}
+
 pub(super) fn behind_error() -> StoreError {
     StoreError::Bug(INDEX_OUT_OF_DATE.to_owned())
 }
@@ -115,6 +161,24 @@ pub(super) fn behind_error() -> StoreError {
 /// The bytes of a row's key.
 pub(super) fn encode_payee(payee: &Payee) -> Vec<u8> {
     [payee.chain.0.to_be_bytes().as_slice(), payee.address.as_slice()].concat()
+}
+
+/// Returns the range of the payees on a payee's network whose addresses have the same first two bytes.
+pub(super) fn payees_near(payee: &Payee) -> RangeInclusive<Payee> {
+    let [a, b, ..] = payee.address.into_array();
+    let end = |rest: u8| {
+        let mut address = [rest; 20];
+        (address[0], address[1]) = (a, b);
+        Payee { chain: payee.chain, address: address.into() }
+    };
+    end(0)..=end(0xff)
+}
+
+/// Returns whether an operator has paid `other`, and its address resembles that of `payee`.
+///
+/// Payments without an operator do not count: an agent could make any payee known.
+pub(super) fn is_similar(payee: &Payee, other: &Payee, paid: &PaymentTotals) -> bool {
+    paid.approved > 0 && resembles(payee.address, other.address)
 }
 
 pub(super) fn decode_payee(bytes: &[u8]) -> Option<Payee> {
@@ -137,7 +201,6 @@ mod tests {
     use std::sync::Arc;
 
     use bursar_core::client::Client;
-    use bursar_core::money::Usd;
     use bursar_core::time::Utc;
     use bursar_domain::identity::Identity;
     use bursar_domain::{Event, Status};
@@ -179,6 +242,42 @@ mod tests {
         pay(&mut journal, 30);
         journal.commit().unwrap();
         assert_eq!(journal.reader().payee_totals(&payee).unwrap(), Some(paid(3, 30)));
+    }
+
+    #[test]
+    fn latest_prices_of_a_payee_are_kept() {
+        let mut journal = Journal::open(Box::new(MemoryStore::default())).unwrap();
+        let payee = pay(&mut journal, 0);
+        let count = |journal: &Journal| {
+            let rows = journal.reader().index_rows(&price_keys(&payee)).unwrap();
+            assert!(rows.iter().all(|(_key, usd)| *usd == 3));
+            rows.len()
+        };
+        journal.commit().unwrap();
+        assert_eq!(count(&journal), 1);
+        for second in 1..20 {
+            pay(&mut journal, second);
+        }
+        journal.commit().unwrap();
+        assert_eq!(count(&journal), 9);
+        let other = Payee { chain: ChainId(1), ..payee };
+        assert_eq!(journal.reader().index_rows(&price_keys(&other)).unwrap(), []);
+    }
+
+    #[test]
+    fn approved_hosts_are_found_by_what_they_look_like() {
+        let mut request = authorized_request(1, Identity::Hmac { day: 1, digest: [0; 32] }, Utc(0));
+        let payment = request.ask.payment_mut().unwrap();
+        payment.request_url = Some("https://paypal.com/x".to_owned());
+        let paid =
+            PaymentTotals { times: 1, approved: 1, first: Utc(0), last: Utc(0), usd: Usd(3) };
+        let (key, seq) = host_row(&request, &paid).unwrap();
+        assert_eq!((host_of_key(&key).as_deref(), seq), (Some("paypal.com"), 1));
+        for alike in ["paypal.com", "paypa1.com", "xn--pypal-4ve.com"] {
+            assert!(key.starts_with(&host_keys(alike)), "{alike}");
+        }
+        assert!(!key.starts_with(&host_keys("paypal.co")));
+        assert_eq!(host_row(&request, &PaymentTotals { approved: 0, ..paid }), None);
     }
 
     #[test]

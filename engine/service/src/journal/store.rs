@@ -174,6 +174,10 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn payee_totals(&self, payee: &Payee) -> Result<Option<PaymentTotals>, StoreError>;
     /// Visits all payee rows, in any order.
     fn payees(&self, visit: &mut VisitPayee<'_>) -> Result<(), StoreError>;
+    /// Returns the approved payees on a payee's network whose addresses resemble its address.
+    fn similar_payees(&self, payee: &Payee) -> Result<Vec<Payee>, StoreError>;
+    /// Returns the index rows whose keys begin with `start`, at most [`INDEX_ROWS_MAX`].
+    fn index_rows(&self, start: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, StoreError>;
     /// Visits the requests, newest first; `false` stops.
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError>;
     /// The latest `limit` requests, newest first.
@@ -202,6 +206,8 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
 }
 
+/// Maximum number of rows of a search in the index.
+pub(super) const INDEX_ROWS_MAX: usize = 256;
 /// Maximum number of requests that a search by the beginning of an id returns.
 pub(super) const PREFIX_HITS_MAX: usize = 16;
 
@@ -261,7 +267,7 @@ pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> 
         .map_err(|error| StoreError::Corrupt(format!("a settlement's record is damaged: {error}")))
 }
 
-const SNAPSHOT_VERSION: u8 = 9;
+const SNAPSHOT_VERSION: u8 = 10;
 
 /// Encodes a snapshot: version, head, tag (zeros if there is none), state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

@@ -2,10 +2,12 @@
 //! not in its history file yet.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use bursar_domain::payees::Tally;
+use bursar_domain::payees::{Payee, Tally};
 
 use super::head::Head;
+use super::payees::{is_similar, payees_near};
 use super::store::{Batch, Seal, Snapshot};
 
 /// Approximate overhead of a row, in bytes.
@@ -70,6 +72,21 @@ impl Tables {
         self.head = batch.head;
         self.seal = batch.seal.or(self.seal);
         self.snapshot = batch.snapshot.or(self.snapshot.take());
+    }
+
+    pub(super) fn similar_payees(&self, payee: &Payee) -> Vec<Payee> {
+        let near = self.payees.range(payees_near(payee));
+        near.filter(|(other, paid)| is_similar(payee, other, paid))
+            .map(|(other, _)| *other)
+            .collect()
+    }
+
+    /// Returns the index rows whose keys begin with `start`, at most `most`.
+    pub(super) fn index_rows(&self, start: &[u8], most: usize) -> Vec<(Vec<u8>, u64)> {
+        let from = (Bound::Included(start), Bound::Unbounded);
+        let rows = self.index.range::<[u8], _>(from).take(most);
+        let rows = rows.take_while(|(key, _seq)| key.starts_with(start));
+        rows.map(|(key, seq)| (key.clone(), *seq)).collect()
     }
 
     /// Looks up an index key; `None` if the answer is not in these tables.

@@ -1,20 +1,23 @@
-//! Adds context to cards: earlier payments to the payee, from the journal's rows, and the balance of the paying
-//! address, from the balance cache. Both are read without the core, and no decision depends on them.
+//! Adds context to cards: earlier payments to the payee and its risks, from the journal's rows, and the balance of the
+//! paying address, from the balance cache. Both are read without the core. Of decisions, only whether the amount must
+//! be typed depends on them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy_primitives::Address;
 use bursar_core::card::{Balance, Card};
-use bursar_core::money::TokenAmount;
+use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::time::Moment;
 use bursar_domain::payees::{Payee, PaymentTotals};
+use bursar_domain::risks::{PayeeFacts, payment_risks, resembles};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, cards};
 
 use super::support::balance_error;
 use crate::config::Config;
 use crate::context::EngineContext;
 use crate::funds::{AccountKey, CachedBalance, UnknownReason};
-use crate::journal::Reader;
+use crate::journal::{Reader, host_keys, host_of_key, price_keys};
 
 /// The data that a card shows in addition to the state.
 pub(super) struct CardContext {
@@ -32,6 +35,12 @@ impl CardContext {
         Self { reader: engine.core.reader(), config: engine.settings.get(), balances }
     }
 
+    /// Creates the context of a decision for which no card is shown, so that balances are not needed.
+    pub(super) fn without_balances(engine: &EngineContext) -> Self {
+        let config = engine.settings.get();
+        Self { reader: engine.core.reader(), config, balances: BTreeMap::new() }
+    }
+
     /// Returns the card with its context, or `None` if there is nothing to approve.
     pub(super) fn card(&self, state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         let mut card = cards::card(state, request, moment)?;
@@ -45,7 +54,38 @@ impl CardContext {
             Ok(balance) => card.balance = Some(balance),
             Err(why) => card.balance_unknown_reason = Some(why),
         }
+        let typed_from = cards::typing_threshold(state, card.per_request_max);
+        card.risks = payment_risks(&card, typed_from, &self.facts(state, payment));
+        card.type_amount |= card.is_dangerous();
         Some(card)
+    }
+
+    /// Reads the facts from which risks follow. What cannot be read is not known.
+    fn facts(&self, state: &State, payment: &PaymentAsk) -> PayeeFacts {
+        let payee = Payee::of(payment);
+        let rows = |start: &[u8]| self.reader.index_rows(start).unwrap_or_default();
+        let prices = rows(&price_keys(&payee)).into_iter().map(|(_key, usd)| Usd(usd)).collect();
+        let similar_host = payment.host().and_then(|host| {
+            let approved = rows(&host_keys(&host));
+            let approved: Vec<String> =
+                approved.iter().filter_map(|(key, _seq)| host_of_key(key)).collect();
+            // A host that was approved itself imitates no other.
+            approved.iter().all(|known| *known != host).then(|| approved.into_iter().next())?
+        });
+        PayeeFacts { prices, similar: self.similar(state, &payee), similar_host }
+    }
+
+    /// Returns a known address that resembles the payee's: named, of this wallet, or paid with an approval.
+    fn similar(&self, state: &State, payee: &Payee) -> Option<(Address, Option<String>)> {
+        let named = state.payee_names.iter();
+        let named = named.map(|(payee, label)| (payee.address, Some(label.to_string())));
+        let own = state.wallet.iter().flat_map(|wallet| wallet.addresses.values());
+        let own = own.map(|known| (known.address, Some(known.label.to_string())));
+        let labelled = named.chain(own).find(|(known, _label)| resembles(*known, payee.address));
+        labelled.or_else(|| {
+            let paid = self.reader.similar_payees(payee).unwrap_or_default();
+            paid.first().map(|paid| (paid.address, None))
+        })
     }
 
     fn balance(&self, request: &Request, payment: &PaymentAsk) -> Result<Balance, String> {

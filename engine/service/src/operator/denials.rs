@@ -12,6 +12,7 @@ use bursar_core::ids::AgentId;
 use bursar_core::status::DecidedStatus;
 use bursar_domain::{Action, Request};
 
+use super::cards::CardContext;
 use super::dialogue::Dialogue;
 use super::requests::{ID_DIGITS_MIN, card, decided_answer, explain_end, find, pending};
 use super::support::confirm::agree;
@@ -41,7 +42,8 @@ pub(super) async fn deny(
     };
     let view = engine.core.view();
     let request = find(engine, &view.state, prefix, ID_DIGITS_MIN)?;
-    let card = card(engine, &view.state, &request, None)?;
+    let context = CardContext::without_balances(engine);
+    let card = card(engine, &view.state, &request, &context)?;
     let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
     act(engine, denied).await.map_err(|fault| explain_end(engine, request.id, fault))?;
     Ok(decided_answer(&card, DecidedStatus::Denied))

@@ -23,6 +23,7 @@ use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::loans::LoanAsk;
+use bursar_domain::payees;
 use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep};
 use bursar_domain::settlement::{Settlement, SettlementStatus};
 use bursar_domain::trades::TradeAsk;
@@ -243,6 +244,7 @@ fn row(
         asset: amounts.asset,
         network: format!("eip155:{}", request.ask.chain()),
         payee: amounts.payee,
+        payee_name: payees::label(state, request).cloned(),
         host_unknown_reason: reason_if_absent(&host, "no URL was named"),
         host,
         tx_hash_unknown_reason: reason_if_absent(&tx_hash, "no transaction was reported"),
@@ -361,7 +363,8 @@ pub(super) async fn receipt(
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
     let refused = refused::explain(&view.state, &request);
     let origins_only = request.keeps_origins_only();
-    Ok(Answer::Receipt(ReceiptAnswer { form, refused, origins_only }).into())
+    let payee_name = payees::label(&view.state, &request).cloned();
+    Ok(Answer::Receipt(ReceiptAnswer { form, payee_name, refused, origins_only }).into())
 }
 
 /// Finds a request by its full id, or by a prefix of the id.

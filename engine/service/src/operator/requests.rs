@@ -7,7 +7,7 @@ use bursar_control::answers::{Answer, DecidedAnswer, Warning};
 use bursar_control::card_text;
 use bursar_control::grammar::{Approve, RequestsOrder};
 use bursar_control::wire::Asking;
-use bursar_core::card::{Card, HoldReason};
+use bursar_core::card::{Card, HoldReason, Level};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
@@ -125,9 +125,9 @@ pub(super) async fn approve(
     // Reads balances only for an operator who will see the card.
     let context = if dialogue.asking() == Asking::Interactive && !agreed {
         let request = find(engine, &engine.core.view().state, &order.id, ID_DIGITS_MIN)?;
-        Some(CardContext::of(engine, &[request]).await)
+        CardContext::of(engine, &[request]).await
     } else {
-        None
+        CardContext::without_balances(engine)
     };
     // Read the view after the balances: by now the request may be decided, or its card may differ. Request and card
     // come from this view.
@@ -145,7 +145,7 @@ pub(super) async fn approve(
         return Err(explain_end(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
     let priced = with_price(engine, &request).await?;
-    let mut card = card(engine, &view.state, &priced, context.as_ref())?;
+    let mut card = card(engine, &view.state, &priced, &context)?;
     // Without a terminal the operator has not seen the price that was found just now.
     let found_now = request.ask.payment().is_some_and(PaymentAsk::is_unpriced);
     card.type_amount |= found_now;
@@ -203,9 +203,11 @@ async fn confirm(
                 })?
             }
             None => {
+                let danger = card.risks.iter().find(|risk| risk.level == Level::Danger);
+                let why = danger.map_or(String::new(), |risk| format!("DANGER: {}. ", risk.text));
                 return Err(Fault::because(
                     Code::ConfirmationNeeded,
-                    format!("You must type this amount: add --confirm {}.", card.usd),
+                    format!("{why}You must type this amount: add --confirm {}.", card.usd),
                 ));
             }
         };
@@ -248,13 +250,9 @@ pub(super) fn card(
     engine: &EngineContext,
     state: &State,
     request: &Request,
-    context: Option<&CardContext>,
+    context: &CardContext,
 ) -> Result<Card, Fault> {
-    let moment = engine.core.now();
-    let card = match context {
-        Some(context) => context.card(state, request, &moment),
-        None => cards::card(state, request, &moment),
-    };
+    let card = context.card(state, request, &engine.core.now());
     card.ok_or(Fault::new(Code::AlreadyDecided))
 }
 

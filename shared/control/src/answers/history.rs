@@ -2,6 +2,7 @@
 
 use bursar_core::card::Lane;
 use bursar_core::networks;
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub struct HistoryRow {
     /// CAIP-2.
     pub network: String,
     pub payee: String,
+    /// The operator's name of the payee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payee_name: Option<PayeeLabel>,
     /// Host of the URL that the agent named, or else of the paid resource.
     pub host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,6 +125,9 @@ pub struct LoanAnswer {
 pub struct ReceiptAnswer {
     /// In AP2 format, as the agent server returns it.
     pub form: serde_json::Value,
+    /// The operator's name of the payee. The form does not contain it, because agents receive the form, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payee_name: Option<PayeeLabel>,
     pub refused: Option<RefusedAnswer>,
     /// The journal kept only the origins of the request's URLs.
     pub origins_only: bool,

@@ -2,6 +2,7 @@
 
 use bursar_core::card::{Card, Lane};
 use bursar_core::codes::Code;
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::status::{DecidedStatus, RequestStatus};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ pub struct RequestAnswer {
     pub amount_atomic: String,
     pub asset: String,
     pub payee: String,
+    /// The operator's name of the payee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payee_name: Option<PayeeLabel>,
     pub domain: Option<String>,
     pub created: String,
     pub expires_in_seconds: Option<u64>,

@@ -126,7 +126,8 @@ impl CardView {
             && card.type_amount == self.card.type_amount;
         let same = same_terms && card.obstacle == self.card.obstacle;
         let warns = |card: &Card| (card.has_unknown_payee(), card.has_insufficient_balance());
-        let same_warnings = warns(card) == warns(&self.card);
+        let kinds = |card: &Card| card.risks.iter().map(|risk| risk.kind).collect::<Vec<_>>();
+        let same_warnings = warns(card) == warns(&self.card) && kinds(card) == kinds(&self.card);
         // The agent's spending and the balance of its address change often, so they do not change the card.
         self.card = card.clone();
         if !same || !same_warnings {

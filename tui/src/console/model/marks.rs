@@ -1,5 +1,6 @@
 //! Marks requests, and divides the marked ones by what one decision does with them.
 
+use bursar_control::card_text;
 use bursar_core::card::{Card, HoldReason, Lane};
 
 use super::queued::QueuedRequest;
@@ -45,6 +46,8 @@ impl Model {
             Some(LeftOut::OnLedger)
         } else if card.obstacle.is_some() {
             Some(LeftOut::CannotBeApproved)
+        } else if card.is_dangerous() {
+            Some(LeftOut::Dangerous)
         } else if card.type_amount || card.unpriced {
             Some(LeftOut::NeedsTypedAmount)
         } else if card.terms.lane == Lane::Payment && card.has_unknown_payee() {
@@ -94,11 +97,7 @@ impl Model {
 /// Returns whether the amount alone is why the request is held, and nothing on its card warns.
 fn is_plain(card: &Card) -> bool {
     let by_amount = matches!(card.hold, HoldReason::AboveThreshold | HoldReason::ManualOnly);
-    let trade = card.trade.as_ref().is_none_or(|trade| {
-        trade.effects_proven && trade.token_in_note.is_none() && trade.token_out_note.is_none()
-    });
-    let loan = card.loan.as_ref().is_none_or(|loan| loan.is_trusted && loan.effects_proven);
-    by_amount && trade && loan && card.asset.is_none() && !card.has_insufficient_balance()
+    by_amount && card.asset.is_none() && !card_text::has_warnings(card)
 }
 
 fn mark_of(row: &QueuedRequest) -> Option<(String, String)> {

@@ -319,6 +319,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
             Topic::Positions,
             Topic::Status,
         ],
+        EntryKind::PayeeNamed | EntryKind::PayeeForgotten => &[Topic::Requests, Topic::Sent],
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {
             &[Topic::Sent, Topic::Balances]
         }

@@ -148,7 +148,9 @@ fn first_payee_and_low_balance_are_marked_at_every_size() {
                 continue;
             }
             let (screen, buffer) = (stage.screen(), stage.buffer());
-            for row in ["payee      FIRST payment", "balance    0.400000 USDC: NOT ENOUGH"] {
+            for row in
+                ["payee      ! WARNING: FIRST", "balance    ! WARNING: 0.400000 USDC: NOT ENOUGH"]
+            {
                 let find = |(_y, line): &(usize, &str)| line.contains(row);
                 let (y, line) = screen.lines().enumerate().find(find).unwrap_or_else(|| {
                     panic!("{row:?} is missing at {size:?}:\n{screen}");

@@ -6,7 +6,7 @@ mod state;
 mod visibility;
 
 use bursar_control::card_text;
-use bursar_core::card::Card;
+use bursar_core::card::{Card, Level};
 use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 
@@ -101,8 +101,8 @@ fn find_unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows
 
 fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (line, text) in card_text::lines_in_zone(&view.card, zone).into_iter().enumerate() {
-        let plain = match name_of(&text) {
+    for (line, row) in card_text::rows(&view.card, Some(zone)).into_iter().enumerate() {
+        let plain = match row.name.as_str() {
             // The frame shows the time left.
             "expires" => continue,
             "leaves" | "to" | "gives" | "gets" => Role::Strong,
@@ -112,12 +112,11 @@ fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<R
         };
         let role = match is_over {
             true => Role::Quiet,
-            false => warning(&view.card, &text).unwrap_or(plain),
+            false => warning(&view.card, &row).unwrap_or(plain),
         };
-        let rank = rank(&view.card, &text);
-        for (piece, text) in wrap(&text, width, INDENT).into_iter().enumerate() {
-            rows.push(Row { key: (line, piece), text, role, rank });
-        }
+        let rank = rank(&view.card, &row);
+        let pieces = wrap(&row.to_string(), width, INDENT).into_iter().enumerate();
+        rows.extend(pieces.map(|(piece, text)| Row { key: (line, piece), text, role, rank }));
     }
     rows
 }
@@ -171,25 +170,14 @@ fn time_note(model: &Model, view: &CardView) -> String {
     }
 }
 
-/// Returns the role of a row that warns of the payment; `None` for any other row.
-pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
-    match name_of(line) {
-        "refused" | "emulator" => Some(Role::Alarm),
-        "payee" if card.has_unknown_payee() => Some(Role::Warn),
-        // A token's row contains `NOT` if it has a warning after the address.
-        "token" if card.trade.is_some() && line.contains("  NOT ") => Some(Role::Warn),
-        "effects" if card.trade.as_ref().is_some_and(|trade| !trade.effects_proven) => {
-            Some(Role::Warn)
-        }
-        "effects" if card.loan.as_ref().is_some_and(|loan| !loan.effects_proven) => {
-            Some(Role::Warn)
-        }
-        "trust" if card.loan.as_ref().is_some_and(|loan| !loan.is_trusted) => Some(Role::Warn),
-        "balance" if card.has_insufficient_balance() => Some(Role::Warn),
-        "device" if card.device.as_ref().is_some_and(|device| !device.is_prompting) => {
-            Some(Role::Warn)
-        }
-        _other => None,
+/// Returns the role of a row that warns of the request; `None` for any other row.
+pub(super) fn warning(card: &Card, row: &card_text::Row) -> Option<Role> {
+    let waits = card.device.as_ref().is_some_and(|device| !device.is_prompting);
+    match (row.level, row.name.as_str()) {
+        (Level::Danger, _) | (_, "refused" | "emulator") => Some(Role::Alarm),
+        (Level::Warning, _) => Some(Role::Warn),
+        (Level::Note, "device") if waits => Some(Role::Warn),
+        (Level::Note, _) => None,
     }
 }
 
@@ -198,22 +186,21 @@ fn name_of(line: &str) -> &str {
 }
 
 /// Returns the rank of a row: rows with the lowest rank matter most. An unknown row has the rank [`NEEDED_RANK_MAX`].
-pub(super) fn rank(card: &Card, line: &str) -> u8 {
-    match name_of(line) {
-        _warns if warning(card, line).is_some() => WARNING_RANK,
-        // `at` is the first word of the name `at least`.
-        "agent" | "held" | "leaves" | "to" | "gives" | "gets" | "at" | "lends" | "withdraws"
-        | "venue" => 0,
+pub(super) fn rank(card: &Card, row: &card_text::Row) -> u8 {
+    match row.name.as_str() {
+        _warns if warning(card, row).is_some() => WARNING_RANK,
+        "agent" | "held" | "leaves" | "to" | "gives" | "gets" | "at" | "at least" | "lends"
+        | "withdraws" | "venue" => 0,
         "lent" | "device" => 1,
         "balance" => 3,
         "from" | "address" => 4,
         "policy" => 5,
         "resource" => 6,
         "valid" => 7,
-        "token" if card.asset.is_none() => 8,
+        "token" | "token in" | "token out" if card.asset.is_none() => 8,
         "card" => 10,
         // The head of the card, which the frame repeats.
-        name if name.len() == 8 && name.bytes().all(|b| b.is_ascii_hexdigit()) => 9,
+        name if name.starts_with(&card.id.short()) => 9,
         _needed => NEEDED_RANK_MAX,
     }
 }

@@ -1,6 +1,7 @@
 //! The panes of agents, policies and sent payments.
 
 use bursar_control::answers::HistoryRow;
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::status::{AgentStatus, RequestStatus};
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
@@ -169,9 +170,15 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 /// Returns the host or payee of a payment, or the current step or the bought token of a trade.
+/// Returns a payee with the operator's name for it.
+pub(super) fn named(payee: &str, name: Option<&PayeeLabel>) -> String {
+    let name = name.map(|name| format!("  {}", quoted(name.as_str(), usize::MAX)));
+    format!("{payee}{}", name.unwrap_or_default())
+}
+
 fn recipient(row: &HistoryRow) -> String {
     let Some(trade) = &row.trade else {
-        return row.host.clone().unwrap_or_else(|| row.payee.clone());
+        return named(row.host.as_ref().unwrap_or(&row.payee), row.payee_name.as_ref());
     };
     let symbol = quoted(&trade.symbol_out, FOREIGN_SYMBOL_CHARS_MAX);
     match (&row.step, &trade.amount_out) {

@@ -8,7 +8,7 @@ use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
 use super::card::{INDENT, rank, time_left_text, warning};
-use super::lists::{paint_lines, title, without_matches};
+use super::lists::{named, paint_lines, title, without_matches};
 use super::paint::{Column, Paint, left as column, right, wrap};
 use crate::console::model::queued::QueuedRequest;
 use crate::console::model::rows::{ShownRows, short};
@@ -184,8 +184,8 @@ fn subject_of_lane(request: &RequestAnswer) -> (String, String) {
     match card.and_then(|card| card.trade.as_ref()) {
         Some(trade) => (format!("for {}", trade.gets), trade.gives.clone()),
         None => {
-            let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
-            (what, request.amount.clone())
+            let what = request.domain.as_ref().unwrap_or(&request.payee);
+            (named(what, request.payee_name.as_ref()), request.amount.clone())
         }
     }
 }
@@ -239,13 +239,17 @@ fn fitting_rows(
     (room, height): (usize, usize),
     is_closed: bool,
 ) -> (Vec<(String, Role)>, bool) {
-    // The text of a device is obsolete once the request has ended.
-    let is_old = |line: &str| is_framed(line) || (is_closed && line.starts_with("device "));
-    let lines = card_text::lines_in_zone(card, zone).into_iter().filter(|line| !is_old(line));
+    // The text of a device is obsolete once the request has ended, and the frame shows the agent and the time left.
+    let is_shown = |row: &card_text::Row| match row.name.as_str() {
+        "expires" | "agent" => false,
+        "device" => !is_closed,
+        _other => true,
+    };
     let mut rows: Vec<(u8, String, Role)> = Vec::new();
-    for line in lines {
-        let (rank, role) = (rank(card, &line), role_of(card, &line));
-        rows.extend(wrap(&line, room, INDENT).into_iter().map(|row| (rank, row, role)));
+    for row in card_text::rows(card, Some(zone)).into_iter().filter(is_shown) {
+        let (rank, role) = (rank(card, &row), role_of(card, &row));
+        let pieces = wrap(&row.to_string(), room, INDENT);
+        rows.extend(pieces.into_iter().map(|piece| (rank, piece, role)));
     }
     let is_whole = rows.len() <= height;
     if !is_whole {
@@ -254,16 +258,7 @@ fn fitting_rows(
     (rows.into_iter().take(height).map(|(_rank, row, role)| (row, role)).collect(), is_whole)
 }
 
-/// Returns whether the frame of the preview already shows the content of the row.
-fn is_framed(line: &str) -> bool {
-    line.starts_with("expires ") || line.starts_with("agent ")
-}
-
-fn role_of(card: &Card, line: &str) -> Role {
-    let plain = if line.starts_with("leaves ") || line.starts_with("gives ") {
-        Role::Strong
-    } else {
-        Role::Plain
-    };
-    warning(card, line).unwrap_or(plain)
+fn role_of(card: &Card, row: &card_text::Row) -> Role {
+    let is_strong = matches!(row.name.as_str(), "leaves" | "gives");
+    warning(card, row).unwrap_or(if is_strong { Role::Strong } else { Role::Plain })
 }

@@ -259,6 +259,8 @@ pub(crate) fn card(request_url: &str) -> Card {
         expires_in_seconds: 754,
         type_amount: false,
         payee_label: None,
+        payee_name: None,
+        risks: Vec::new(),
         paid_before: Some(PaidBefore {
             times: 14,
             approved: 2,
@@ -395,6 +397,7 @@ pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
         amount_atomic: "1500000".into(),
         asset: USDC.into(),
         payee: PAYEE.into(),
+        payee_name: None,
         domain: Some(domain.into()),
         created: "2026-01-01T00:00:00Z".into(),
         expires_in_seconds: Some(754),

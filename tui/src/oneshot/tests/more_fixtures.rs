@@ -28,6 +28,7 @@ pub(crate) fn history_row() -> HistoryRow {
         asset: USDC.into(),
         network: "eip155:8453".into(),
         payee: PAYEE.into(),
+        payee_name: None,
         host: Some("api.example.com".into()),
         host_unknown_reason: None,
         tx_hash: Some(format!("0x{HEAD}")),
@@ -131,7 +132,7 @@ pub(crate) fn refused_receipt() -> ReceiptAnswer {
     });
     let (policy, option) = (Some("careful".into()), Some("--txn".into()));
     let refused = Some(RefusedAnswer { why: OVER_LIMIT_TEXT.into(), policy, option });
-    ReceiptAnswer { form, refused, origins_only: true }
+    ReceiptAnswer { form, payee_name: None, refused, origins_only: true }
 }
 
 pub(crate) fn trade_receipt() -> ReceiptAnswer {
@@ -151,7 +152,7 @@ pub(crate) fn trade_receipt() -> ReceiptAnswer {
             "txHash": format!("0x{HEAD}"),
         },
     });
-    ReceiptAnswer { form, refused: None, origins_only: false }
+    ReceiptAnswer { form, payee_name: None, refused: None, origins_only: false }
 }
 
 pub(crate) fn quote() -> QuoteAnswer {
@@ -235,7 +236,7 @@ pub(crate) fn receipt() -> ReceiptAnswer {
         },
         "settlement": {"txHash": format!("0x{HEAD}")},
     });
-    ReceiptAnswer { form, refused: None, origins_only: false }
+    ReceiptAnswer { form, payee_name: None, refused: None, origins_only: false }
 }
 
 pub(crate) fn setting(key: &str, value: serde_json::Value, source: &str) -> SettingAnswer {

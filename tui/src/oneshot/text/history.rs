@@ -51,7 +51,10 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         (None, None) => {
             let host =
                 host.as_ref().map_or(String::new(), |host| format!("  {}", quote_foreign(host)));
-            to.line(&format!("          to {payee}{host}"));
+            let name = request.payee_name.as_ref();
+            let name =
+                name.map_or(String::new(), |name| format!("  {}", quote_foreign(name.as_str())));
+            to.line(&format!("          to {payee}{name}{host}"));
         }
         (Some(trade), _) => print_trade(to, trade),
     }

@@ -5,7 +5,7 @@ use bursar_core::money::Usd;
 use bursar_core::text::{host_note, quoted};
 use serde_json::Value;
 
-use crate::oneshot::sheet::{Sheet, quote_shell_word};
+use crate::oneshot::sheet::{Sheet, quote_foreign, quote_shell_word};
 
 /// The fields of the receipt's JSON form, with their names for people. All other fields except those in
 /// [`HIDDEN_FIELDS`] follow under their JSON names.
@@ -122,6 +122,10 @@ fn describe_field(path: &str, answer: &ReceiptAnswer) -> String {
             Some(micro) => format!("{} USD", Usd(micro)),
             None => escape(value),
         },
+        ("payment.recipient", Some(address)) => match &answer.payee_name {
+            Some(name) => format!("{address}  {}", quote_foreign(name.as_str())),
+            None => escape(value),
+        },
         ("settlement.verification", _) => verification(value),
         _as_it_is => escape(value),
     }
@@ -194,7 +198,12 @@ mod tests {
     use serde_json::json;
 
     fn text_of(receipt: &Value) -> String {
-        text_by(&ReceiptAnswer { form: receipt.clone(), refused: None, origins_only: false })
+        text_by(&ReceiptAnswer {
+            form: receipt.clone(),
+            payee_name: None,
+            refused: None,
+            origins_only: false,
+        })
     }
 
     fn text_by(answer: &ReceiptAnswer) -> String {
@@ -221,7 +230,12 @@ mod tests {
     fn refused_url_in_a_receipt_is_marked_as_origin_only() {
         let form = json!({ "payment": { "requestUrl": "https://a.example", "resource": null } });
         for (origins_only, count) in [(true, 1), (false, 0)] {
-            let told = text_by(&ReceiptAnswer { form: form.clone(), refused: None, origins_only });
+            let told = text_by(&ReceiptAnswer {
+                form: form.clone(),
+                payee_name: None,
+                refused: None,
+                origins_only,
+            });
             assert_eq!(told.matches("(path not stored)").count(), count, "{told}");
         }
     }

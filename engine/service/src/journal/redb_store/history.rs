@@ -183,20 +183,20 @@ pub(super) fn entry_of_key(read: &ReadTransaction, key: &[u8]) -> Result<Option<
     Ok(index.get(key)?.map(|seq| seq.value()))
 }
 
-/// Returns the entries of the index keys that begin with `start`, at most `most`.
-pub(super) fn entries_of_keys(
+/// Returns the index rows whose keys begin with `start`, at most `most`.
+pub(super) fn index_rows(
     read: &ReadTransaction,
     start: &[u8],
     most: usize,
-) -> Result<Vec<u64>, StoreError> {
+) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
     let Some(index) = table_if_written(read.open_table(INDEX))? else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for row in index.range::<&[u8]>(start..)? {
+    for row in index.range::<&[u8]>(start..)?.take(most) {
         let (key, seq) = row?;
-        if found.len() >= most || !key.value().starts_with(start) {
+        if !key.value().starts_with(start) {
             break;
         }
-        found.push(seq.value());
+        found.push((key.value().to_vec(), seq.value()));
     }
     Ok(found)
 }

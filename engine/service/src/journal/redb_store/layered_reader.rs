@@ -1,7 +1,7 @@
 //! One view of both files: the rows of the history file, and the newer rows, which are in memory and in the short
 //! file. Shared by the core's thread and all readers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -14,8 +14,8 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use super::{history, payees};
 use crate::journal::payees::behind_error;
 use crate::journal::store::{
-    PREFIX_HITS_MAX, Reader, Snapshot, StoreError, Visit, VisitPayee, VisitRequest, decode_record,
-    decode_settlement, id_key, prefix_key,
+    INDEX_ROWS_MAX, PREFIX_HITS_MAX, Reader, Snapshot, StoreError, Visit, VisitPayee, VisitRequest,
+    decode_record, decode_settlement, id_key, prefix_key,
 };
 use crate::journal::tables::{IndexHit, Tables};
 
@@ -109,6 +109,23 @@ impl LayeredReader {
         self.find(near, |read| payees::payee_row(read, payee))
     }
 
+    /// Returns the index rows whose keys begin with `start`, at most `most` of each layer.
+    fn rows_of_index(
+        &self,
+        start: &[u8],
+        most: usize,
+    ) -> Result<BTreeMap<Vec<u8>, u64>, StoreError> {
+        let (near, read) = {
+            let layers = self.read();
+            let near: Vec<_> =
+                layers.in_memory().map(|tables| tables.index_rows(start, most)).collect();
+            (near, layers.begin_read()?)
+        };
+        let far = read.map(|read| history::index_rows(&read, start, most)).transpose()?;
+        // Newer rows replace older ones.
+        Ok(far.into_iter().chain(near.into_iter().rev()).flatten().collect())
+    }
+
     /// Returns entries after `seq` from memory; `None` if a checkpoint has finished since `checkpoints_done`.
     fn entries_in_memory(&self, seq: u64, checkpoints_done: u64) -> Option<Vec<(u64, Vec<u8>)>> {
         let layers = self.read();
@@ -183,6 +200,21 @@ impl Reader for LayeredReader {
         })
     }
 
+    fn similar_payees(&self, payee: &Payee) -> Result<Vec<Payee>, StoreError> {
+        let (near, read) = {
+            let layers = self.read();
+            let near = layers.in_memory().flat_map(|tables| tables.similar_payees(payee));
+            (near.collect::<Vec<_>>(), layers.begin_read()?)
+        };
+        let far = read.map(|read| payees::similar_rows(&read, payee)).transpose()?;
+        let all: BTreeSet<Payee> = near.into_iter().chain(far.into_iter().flatten()).collect();
+        Ok(all.into_iter().collect())
+    }
+
+    fn index_rows(&self, start: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
+        Ok(self.rows_of_index(start, INDEX_ROWS_MAX)?.into_iter().collect())
+    }
+
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
         let mut below = Bound::Unbounded;
         loop {
@@ -227,20 +259,8 @@ impl Reader for LayeredReader {
         // The key omits an odd last digit of the prefix, so up to 16 times as many ids match it. `has_prefix` below
         // removes the ids that do not have the whole prefix.
         let most = PREFIX_HITS_MAX.saturating_mul(16);
-        let (mut seqs, read) = {
-            let layers = self.read();
-            let start = start.as_slice();
-            let near = layers.in_memory().flat_map(move |tables| {
-                let from = (Bound::Included(start), Bound::Unbounded);
-                let from = tables.index.range::<[u8], _>(from);
-                from.take_while(move |(key, _seq)| key.starts_with(start)).take(most)
-            });
-            let near: BTreeSet<u64> = near.map(|(_key, seq)| *seq).collect();
-            (near, layers.begin_read()?)
-        };
-        if let Some(read) = read {
-            seqs.extend(history::entries_of_keys(&read, &start, most)?);
-        }
+        let rows = self.rows_of_index(&start, most)?;
+        let seqs: BTreeSet<u64> = rows.into_values().collect();
         let mut found = Vec::new();
         for seq in seqs.iter().rev() {
             let request = self.record(*seq)?.filter(|request| request.id.has_prefix(prefix));

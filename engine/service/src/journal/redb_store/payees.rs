@@ -4,7 +4,9 @@ use bursar_domain::payees::{Payee, PaymentTotals, Tally};
 use bursar_rows::table_if_written;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 
-use crate::journal::payees::{decode_payee, decode_totals, encode_payee, encode_totals};
+use crate::journal::payees::{
+    decode_payee, decode_totals, encode_payee, encode_totals, is_similar, payees_near,
+};
 use crate::journal::store::{StoreError, VisitPayee};
 
 pub(super) const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees");
@@ -28,6 +30,23 @@ pub(super) fn payee_row(
     let Some(payees) = table_if_written(read.open_table(PAYEES))? else { return Ok(None) };
     let bytes = payees.get(encode_payee(payee).as_slice())?;
     Ok(bytes.and_then(|bytes| decode_totals(bytes.value())))
+}
+
+/// Returns the payees that [`is_similar`] finds.
+pub(super) fn similar_rows(
+    read: &ReadTransaction,
+    payee: &Payee,
+) -> Result<Vec<Payee>, StoreError> {
+    let Some(table) = table_if_written(read.open_table(PAYEES))? else { return Ok(Vec::new()) };
+    let (first, last) = payees_near(payee).into_inner();
+    let (first, last) = (encode_payee(&first), encode_payee(&last));
+    let mut found = Vec::new();
+    for row in table.range::<&[u8]>(first.as_slice()..=last.as_slice())? {
+        let (key, bytes) = row?;
+        let row = decode_payee(key.value()).zip(decode_totals(bytes.value()));
+        found.extend(row.filter(|(other, paid)| is_similar(payee, other, paid)).map(|row| row.0));
+    }
+    Ok(found)
 }
 
 pub(super) fn visit_rows(

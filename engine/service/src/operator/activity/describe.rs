@@ -11,6 +11,7 @@ use bursar_core::status::EntryKind;
 use bursar_core::text;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
+use bursar_domain::payees::Payee;
 use bursar_domain::plan::ExecutionEnd;
 use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::{Entry, Event, LaneAsk, Refusal, Request, State, plan_text};
@@ -201,6 +202,14 @@ fn describe(event: &Event) -> Description<'_> {
         Event::ExecutionEnded { id, end } => {
             (EntryKind::TradeEnded, Request(*id), some_text(end_text(end)))
         }
+        Event::PayeeNamed { payee, label } => {
+            let detail =
+                format!("{} for {}", text::quoted(label.as_str(), usize::MAX), payee_text(payee));
+            (EntryKind::PayeeNamed, Wallet, Some(detail))
+        }
+        Event::PayeeForgotten { payee } => {
+            (EntryKind::PayeeForgotten, Wallet, Some(payee_text(payee)))
+        }
         Event::VenueTrusted { chain, venue, .. } => {
             (EntryKind::VenueTrusted, Wallet, Some(venue_text(*chain, venue)))
         }
@@ -263,9 +272,16 @@ fn withdrawal_text(received: Option<Atoms>) -> String {
 
 /// Formats a venue with its network.
 fn venue_text(chain: ChainId, venue: &VenueId) -> String {
+    format!("{venue} on {}", network_text(chain))
+}
+
+fn payee_text(payee: &Payee) -> String {
+    format!("{} on {}", payee.address.to_checksum(None), network_text(payee.chain))
+}
+
+fn network_text(chain: ChainId) -> String {
     let network = networks::by_chain(chain);
-    let network = network.map_or_else(|| chain.to_string(), |known| known.title.to_owned());
-    format!("{venue} on {network}")
+    network.map_or_else(|| chain.to_string(), |known| known.title.to_owned())
 }
 
 fn send_text(send: &Send) -> String {

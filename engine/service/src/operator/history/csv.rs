@@ -156,6 +156,7 @@ mod tests {
             network: "eip155:8453".into(),
             asset: "0x".into(),
             payee: "0x".into(),
+            payee_name: None,
             host: text("api.example.com"),
             host_unknown_reason: None,
             tx_hash: None,

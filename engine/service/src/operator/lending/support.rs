@@ -62,11 +62,7 @@ pub(super) fn only_network(
         ([only], _any) => Ok((only, venue)),
         ([], _any) => Err(Fault::because(Code::NothingFound, "No enabled network has Morpho.")),
         (_several, [only]) => Ok((only, venue)),
-        (several, _none_or_several) => {
-            let ids: Vec<String> = several.iter().map(|one| one.chain.to_string()).collect();
-            let message = format!("Choose one network with --network: {}.", ids.join(", "));
-            Err(Fault::because(Code::BadInput, message))
-        }
+        (several, _none_or_several) => Err(lookup::several_networks(several.iter().copied())),
     }
 }
 

@@ -197,6 +197,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         amount_atomic: atoms.to_string(),
         asset: asset.to_checksum(None),
         payee: payee.to_checksum(None),
+        payee_name: card.as_ref().and_then(|card| card.payee_name.clone()),
         domain: request.ask.host(),
         created: text::utc(request.created),
         expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),

@@ -79,6 +79,14 @@ pub(crate) fn networks(
     Ok(vec![row])
 }
 
+/// Returns the error that asks for one of several networks.
+pub(crate) fn several_networks<'a>(networks: impl Iterator<Item = &'a Network>) -> Fault {
+    let names: Vec<String> =
+        networks.map(|network| format!("{} ({})", network.title, network.chain)).collect();
+    let message = format!("Choose one network with --network: {}.", names.join(", "));
+    Fault::because(Code::BadInput, message)
+}
+
 /// Returns the address with this label, or all addresses. `command` is the command's name.
 ///
 /// # Errors
