@@ -9,6 +9,7 @@ mod domains;
 mod endings;
 mod foreign;
 mod loosening;
+mod payees;
 mod repeats;
 mod restores;
 mod sends;

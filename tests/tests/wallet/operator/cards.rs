@@ -7,7 +7,9 @@ use bursar_chain::ports::Chain;
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_control::wire::Prompt;
-use bursar_core::card::{Card, PaidBefore, digest};
+use bursar_core::address;
+use bursar_core::card::{Card, PaidBefore, RiskKind, digest};
+use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::time::Utc;
@@ -22,6 +24,8 @@ use bursar_tests::offers::{BASE, PAY_TO, challenge, header};
 use bursar_tests::operator::Expect;
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
+/// Has the first and the last four digits of [`PAY_TO`].
+const SIMILAR: &str = "0x209600000000000000000000000000000000287c";
 /// Equal to [`PAY_TO`] in its first eighteen bytes.
 const LOOKALIKE: &str = "0x209693bc6afc0c5328ba36faf03c514ef3120000";
 const POLICY: &str = "--day 100 --txn 5 --auto 0.5";
@@ -131,8 +135,8 @@ async fn the_approval_prompt_shows_payee_history_and_balance() {
     let asked = stage.engine.operator().outcome(&format!("approve {id}")).await;
     let [Prompt::Confirm { lines, .. }] = &asked.prompts[..] else { panic!("{asked:?}") };
     for row in [
-        "payee      FIRST payment to this address: check it",
-        "balance    1.000000 USDC: NOT ENOUGH  (read 2026-01-01T00:00:00Z)",
+        "payee      ! WARNING: FIRST payment to this address: check it",
+        "balance    ! WARNING: 1.000000 USDC: NOT ENOUGH  (read 2026-01-01T00:00:00Z)",
     ] {
         assert!(lines.iter().any(|line| line == row), "{lines:?}");
     }
@@ -237,6 +241,81 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
     assert_eq!(stage.payee_history(BASE, PAY_TO).await.times, 2);
 }
 
+/// A danger needs the typed amount, in scripts as in the console.
+#[tokio::test]
+async fn an_address_that_resembles_a_known_payee_needs_the_typed_amount() {
+    let mut stage = Stage::new(Setup::default()).await;
+    let first = stage.hold(BASE, PAY_TO).await;
+    let id = stage.hold(BASE, SIMILAR).await;
+    assert!(!stage.card(&id).await.is_dangerous(), "no payee is known yet");
+    stage.must(&format!("approve {first} --yes")).await;
+    let card = stage.card(&id).await;
+    assert!(card.is_dangerous() && card.type_amount, "{:?}", card.risks);
+    let row = format!(
+        "risk       !! DANGER: this is NOT {}, whose ends are the same",
+        address::parse(PAY_TO).unwrap()
+    );
+    assert!(card_text::lines(&card).contains(&row), "{:?}", card_text::lines(&card));
+    let refused = stage.engine.operator().run_refused(&format!("approve {id} --yes")).await;
+    assert_eq!(refused.code, Code::ConfirmationNeeded);
+    assert!(refused.message.contains("whose ends are the same"), "{}", refused.message);
+    stage.must(&format!("approve {id} --yes --confirm 1.5")).await;
+    // The operator has approved it, so it is known.
+    let id = stage.hold(BASE, SIMILAR).await;
+    assert_eq!(stage.card(&id).await.risks, []);
+}
+
+/// The payee's price is unusual, or its name resembles one; both survive a restart.
+#[tokio::test]
+async fn an_unusual_price_and_a_name_outlive_a_restart() {
+    let store = MemoryStore::default();
+    let setup = || Setup { store: Some(Box::new(store.clone())), ..Setup::default() };
+    let mut stage = Stage::new(setup()).await;
+    for _each in 0..3 {
+        assert_eq!(stage.ask(BASE, PAY_TO, 150_000).await.0, 200);
+    }
+    stage.must(&format!("payee name {PAY_TO} \"Acme, Inc.\" --network base")).await;
+    stage.engine = stage.engine.restart(setup()).await;
+    stage.must("wallet open").await;
+    let id = stage.hold(BASE, PAY_TO).await;
+    let card = stage.card(&id).await;
+    assert_eq!(card.risks[0].kind, RiskKind::UnusualPrice, "{:?}", card.risks);
+    let to = format!("to         {}  \"Acme, Inc.\"", address::parse(PAY_TO).unwrap());
+    assert!(card_text::lines(&card).contains(&to), "{:?}", card_text::lines(&card));
+    let Answer::History(history) = stage.must("history").await else { panic!("a history") };
+    assert!(history.requests.iter().all(|row| row.payee_name.is_some()));
+    let Answer::Receipt(receipt) = stage.must(&format!("receipt {id}")).await else { panic!() };
+    assert!(receipt.payee_name.is_some() && !receipt.form.to_string().contains("Acme"));
+    // The network of a payee that was paid on one network alone need not be named.
+    stage.must(&format!("payee forget {PAY_TO}")).await;
+    assert_eq!(stage.card(&id).await.payee_name, None);
+    stage.must(&format!("payee name {PAY_TO} Acme")).await;
+    let unknown = stage.engine.operator().run_refused(&format!("payee name {SIMILAR} B")).await;
+    assert_eq!(unknown.code, Code::BadInput);
+}
+
+#[tokio::test]
+async fn a_host_that_looks_like_an_approved_one_is_dangerous() {
+    let mut stage = Stage::new(Setup::default()).await;
+    let hold = async |stage: &mut Stage, host: &str| {
+        let offer = challenge(BASE, 1_500_000, &format!("https://{host}/x"));
+        let body = stage.agent.ask(stage.engine.now_s(), &header(&offer), None);
+        let (status, answer) = stage.engine.post("/sign", &body).await;
+        assert_eq!(status, 202, "{answer}");
+        answer["request_id"].as_str().unwrap().to_owned()
+    };
+    let real = hold(&mut stage, "paypal.com").await;
+    stage.must(&format!("approve {real} --yes")).await;
+    for host in ["xn--pypal-4ve.com", "paypa1.com"] {
+        let id = hold(&mut stage, host).await;
+        let card = stage.card(&id).await;
+        assert_eq!(card.risks[0].kind, RiskKind::SimilarHost, "{host}: {:?}", card.risks);
+        stage.must(&format!("deny {id}")).await;
+    }
+    let again = hold(&mut stage, "paypal.com").await;
+    assert_eq!(stage.card(&again).await.risks, []);
+}
+
 fn chain_with_balance(atoms: u64) -> (Arc<FixedBalances>, Setup) {
     let base = by_chain(BASE).expect("a network");
     let others = base.tokens.iter().map(|token| (token.address, 7));
@@ -313,12 +392,13 @@ async fn agents_see_neither_payee_history_nor_balance() {
     let (_chain, setup) = chain_with_balance(48_201_200);
     let mut stage = Stage::new(setup).await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
+    stage.must(&format!("payee name {PAY_TO} Acme")).await;
     let id = stage.hold(BASE, PAY_TO).await;
     stage.card(&id).await;
     for path in [format!("/sign/status/{id}"), format!("/receipt/{id}")] {
         let (_status, answer) = stage.engine.get(&path).await;
         let answer = answer.to_string();
-        for word in ["paid_before", "payee_label", "balance", "card", "48.2"] {
+        for word in ["paid_before", "payee_label", "Acme", "risk", "balance", "card", "48.2"] {
             assert!(!answer.contains(word), "{path} tells {word}: {answer}");
         }
     }
