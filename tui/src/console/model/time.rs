@@ -12,6 +12,8 @@ const BALANCES_MS: u64 = 300_000;
 /// Interval of position queries. Positions also change without a journal entry. A query measures every venue again, so
 /// queries are rarer.
 const POSITIONS_MS: u64 = 600_000;
+/// Interval in which countdowns change.
+const TICK_MS: u64 = 1_000;
 /// The topics that are polled, with their interval.
 const POLL_INTERVALS: [(Topic, u64); 4] = [
     (Topic::Status, POLL_MS),
@@ -37,11 +39,10 @@ impl Model {
             .into_iter()
             .filter(|(topic, _every)| idle(topic))
             .filter_map(|(topic, every)| Some(self.queried_ms.get(&topic)?.saturating_add(every)));
-        let ticks = self.server.pending(self.now_ms).map(|held| {
-            let left = held.left_ms(self.now_ms);
-            let to_next = left.checked_rem(1_000).filter(|rest| *rest > 0).unwrap_or(1_000);
-            self.now_ms.saturating_add(to_next)
-        });
+        // All countdowns change together, so that hundreds of them cost one frame a second.
+        let tick = self.now_ms.next_multiple_of(TICK_MS);
+        let tick = if tick > self.now_ms { tick } else { tick.saturating_add(TICK_MS) };
+        let ticks = self.server.pending(self.now_ms).next().map(|_any| tick);
         let armed = match &self.overlay {
             Some(Overlay::Card(card)) => Some(card.armed_at_ms),
             Some(Overlay::Marked(view)) => Some(view.armed_at_ms),

@@ -11,6 +11,7 @@ use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
 use crate::console::canvas::Canvas;
+use crate::console::model::server::Topic;
 use crate::console::view;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
@@ -147,4 +148,25 @@ fn three_countdowns_write_less_than_200_bytes_a_second_and_idling_changes_nothin
         show(&mut canvas, &stage);
     }
     assert_eq!(line.0.get(), 0, "nothing waits");
+}
+
+/// Each countdown once changed at its own fraction of a second, so that 500 of them took half a core.
+#[test]
+fn hundreds_of_countdowns_wake_the_console_once_a_second() {
+    let mut stage = Stage::with_all_panes((120, 40));
+    let rows = (1..=250).map(|number| held(number, 600_000 + 37 * u64::from(number), |_card| {}));
+    let requests = rows.collect();
+    stage.model.mark_stale(&[Topic::Requests]);
+    stage.wait(1_000);
+    let (call, _) = stage.take_newest_order("requests").expect("a query");
+    stage.answer(call, Ok(Answer::Requests { requests }));
+    stage.model.last_note = None;
+    let start = stage.now_ms;
+    let mut wakes = 0;
+    while stage.now_ms < start + 9_000 {
+        let wake = stage.model.wake_ms().unwrap();
+        stage.wait(wake - stage.now_ms);
+        wakes += 1;
+    }
+    assert!(wakes <= 12, "{wakes} in nine seconds");
 }
