@@ -17,6 +17,7 @@ mod note;
 mod notes;
 pub(crate) mod opening;
 pub(crate) mod overlay;
+pub(crate) mod payments;
 pub(crate) mod queued;
 pub(crate) mod rows;
 mod search;
@@ -55,12 +56,18 @@ pub(crate) enum Pane {
     Agents,
     Policies,
     Activity,
-    Sent,
+    Payments,
 }
 
 impl Pane {
-    pub(crate) const ALL: [Pane; 6] =
-        [Pane::Approvals, Pane::Balances, Pane::Agents, Pane::Policies, Pane::Activity, Pane::Sent];
+    pub(crate) const ALL: [Pane; 6] = [
+        Pane::Approvals,
+        Pane::Balances,
+        Pane::Agents,
+        Pane::Policies,
+        Pane::Activity,
+        Pane::Payments,
+    ];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -69,7 +76,7 @@ impl Pane {
             Pane::Agents => "Agents",
             Pane::Policies => "Policies",
             Pane::Activity => "Activity",
-            Pane::Sent => "Sent",
+            Pane::Payments => "Payments",
         }
     }
 

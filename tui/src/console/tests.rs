@@ -15,7 +15,7 @@ mod standing;
 mod trouble;
 
 use bursar_control::answers::*;
-use bursar_control::grammar::{ConfigOrder, Order};
+use bursar_control::grammar::{AddressOrder, ConfigOrder, Order};
 use bursar_control::wire::{ToClient, ToEngine};
 use bursar_core::card::Card;
 use bursar_core::settings::keys::Key;
@@ -63,6 +63,7 @@ impl Stage {
                 Order::Status => Answer::Status(fixtures::status()),
                 Order::Requests(_) => Answer::Requests { requests: waiting.clone() },
                 Order::Agent(_) => Answer::Agents { agents: vec![fixtures::agent()] },
+                Order::Address(AddressOrder::Sends) => Answer::Sends { sends: Vec::new() },
                 Order::Address(_) => Answer::Addresses { addresses: vec![fixtures::address()] },
                 Order::Balances(_) => {
                     Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }

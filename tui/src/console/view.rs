@@ -62,7 +62,7 @@ fn pane(model: &Model, paint: &mut Paint<'_>, which: Pane, area: Rect) {
         Pane::Agents => lists::agents(model, paint, area),
         Pane::Policies => lists::policies(model, paint, area),
         Pane::Activity => feed::draw(model, paint, area),
-        Pane::Sent => lists::sent(model, paint, area),
+        Pane::Payments => lists::payments(model, paint, area),
     }
 }
 

@@ -91,7 +91,12 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes[ch('3', "3")], KeyAction::Pane(3), "", "Agents"),
     bind!(Panes[ch('4', "4")], KeyAction::Pane(4), "", "Policies"),
     bind!(Panes[ch('5', "5")], KeyAction::Pane(5), "", "Activity"),
-    bind!(Panes[ch('6', "6")], KeyAction::Pane(6), "", "Sent payments"),
+    bind!(
+        Panes[ch('6', "6")],
+        KeyAction::Pane(6),
+        "",
+        "Payments: requests of all lanes, and sends"
+    ),
     bind!(Panes [UP, ch('k', "k")], KeyAction::Up, "", "One row up"),
     bind!(Panes [DOWN, ch('j', "j")], KeyAction::Down, "", "One row down"),
     bind!(Panes[PAGE_UP], KeyAction::PageUp, "", "One page up"),

@@ -1,11 +1,12 @@
 //! The view that opens for the selected row: a card, the answer to a command, or a text.
 
-use bursar_control::answers::{ActivityRow, PositionAnswer};
+use bursar_control::answers::{ActivityRow, PositionAnswer, SendAnswer};
 use bursar_core::text::{Zone, quoted, visible};
 use zeroize::Zeroizing;
 
 use super::balances::{HoldingRow, holding};
 use super::overlay::{CardView, TextView};
+use super::payments::{self, PaymentRow};
 use super::rows::{entry_at, short};
 use super::{Model, Pane};
 use crate::wording;
@@ -51,7 +52,14 @@ impl Model {
                 let text = Zeroizing::new(entry(row, &self.zone()));
                 return Some(RowOpening::Text(TextView::new(title, text)));
             }
-            Pane::Sent => format!("receipt {}", server.sent.as_ref()?.get(index)?.id),
+            Pane::Payments => match payments::rows(server).get(index)? {
+                PaymentRow::Request(row) => format!("receipt {}", row.id),
+                PaymentRow::Send(row) => {
+                    let title = format!("send {}", short(&row.id));
+                    let text = Zeroizing::new(send(row, &self.zone()));
+                    return Some(RowOpening::Text(TextView::new(title, text)));
+                }
+            },
         };
         Some(RowOpening::Line(line))
     }
@@ -81,6 +89,22 @@ fn position(row: &PositionAnswer) -> String {
     ];
     let lines = lines.map(|(name, value)| format!("{name:<14}{}", visible(&value)));
     lines.join("\n")
+}
+
+/// Formats the fields of a send, one per row.
+fn send(row: &SendAnswer, zone: &Zone) -> String {
+    let known = [
+        ("time", Some(zone.moment(&row.at))),
+        ("amount", Some(format!("{} on {}", row.amount, row.network))),
+        ("from", Some(format!("{} ({})", row.from, row.label))),
+        ("to", Some(row.to.clone())),
+        ("state", Some(row.told.clone())),
+        ("transaction", row.tx_hash.clone()),
+        ("request", Some(row.id.clone())),
+    ];
+    let lines = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let lines = lines.map(|(name, value)| format!("{name:<13}{}", visible(&value)));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Formats the fields of an entry, one per row. Changes show the old and the new value.

@@ -10,6 +10,7 @@ use bursar_core::settings::keys::Key;
 use super::balances::{count, holding, holdings};
 use super::feed::PAGE_ROWS;
 use super::filter::Filter;
+use super::payments;
 use super::server::{Server, Topic};
 use super::{List, Model, Pane};
 
@@ -23,10 +24,11 @@ pub(crate) fn order_of(topic: Topic) -> Order {
         Topic::Requests => Order::Requests(RequestsOrder { all: false, retry: false }),
         Topic::Agents => Order::Agent(AgentOrder::List),
         Topic::Policies => Order::Policy(PolicyOrder::List),
-        Topic::Sent => {
+        Topic::Payments => {
             let filter = HistoryFilter { limit: Some(SENT_ROWS_MAX), ..HistoryFilter::default() };
             Order::History(HistoryOrder { filter, export: None })
         }
+        Topic::Sends => Order::Address(AddressOrder::Sends),
         Topic::Feed => Order::Activity(ActivityOrder { before: None, limit: Some(PAGE_ROWS) }),
         Topic::Addresses => Order::Address(AddressOrder::List),
         Topic::Notices => {
@@ -107,7 +109,7 @@ impl Model {
             Pane::Agents => server.agents.as_ref().map_or(0, Vec::len),
             Pane::Policies => server.policies.as_ref().map_or(0, Vec::len),
             Pane::Activity => usize::try_from(server.feed.head()).unwrap_or(usize::MAX),
-            Pane::Sent => server.sent.as_ref().map_or(0, Vec::len),
+            Pane::Payments => payments::rows(server).len(),
         }
     }
 
@@ -135,6 +137,12 @@ impl Model {
                 let rows = rows.filter(|(_index, row)| filter.shows(&row.text()));
                 ShownRows::Some(rows.map(|(index, _row)| index).collect())
             }
+            // The rows are built once for all of them.
+            Pane::Payments => {
+                let rows = payments::rows(&self.server).into_iter().enumerate();
+                let rows = rows.filter(|(_index, row)| filter.shows(&row.text()));
+                ShownRows::Some(rows.map(|(index, _row)| index).collect())
+            }
             _whole => ShownRows::Some((0..self.row_count(pane)).filter(shows).collect()),
         }
     }
@@ -148,7 +156,7 @@ impl Model {
             Pane::Agents => server.agents.as_ref()?.get(index).map(|row| row.agent_id.clone()),
             Pane::Policies => server.policies.as_ref()?.get(index).map(|row| row.name.clone()),
             Pane::Activity => entry_at(server, index).map(|seq| seq.to_string()),
-            Pane::Sent => server.sent.as_ref()?.get(index).map(|row| row.id.clone()),
+            Pane::Payments => payments::rows(server).get(index).map(|row| row.id().to_owned()),
         }
     }
 
@@ -163,7 +171,7 @@ impl Model {
                 let back = server.feed.head().checked_sub(key.parse::<u64>().ok()?)?;
                 usize::try_from(back).ok()
             }
-            Pane::Sent => server.sent.as_ref()?.iter().position(|row| row.id == key),
+            Pane::Payments => payments::rows(server).iter().position(|row| row.id() == key),
             Pane::Agents => server.agents.as_ref()?.iter().position(|row| row.agent_id == key),
             Pane::Policies => server.policies.as_ref()?.iter().position(|row| row.name == key),
         }

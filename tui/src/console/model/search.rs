@@ -1,6 +1,6 @@
 //! The text of a row that a filter searches.
 
-use bursar_control::answers::{ActivityRow, AgentAnswer, HistoryRow};
+use bursar_control::answers::{ActivityRow, AgentAnswer};
 
 use super::queued::QueuedRequest;
 use super::rows::entry_at;
@@ -13,8 +13,8 @@ impl Model {
         let server = &self.server;
         let text = match pane {
             Pane::Approvals => server.queue.get(index).map(request),
-            // The rows of this pane are searched together, because each look-up builds all of them.
-            Pane::Balances => None,
+            // The rows of these panes are searched together, because each look-up builds all of them.
+            Pane::Balances | Pane::Payments => None,
             Pane::Agents => server.agents.as_ref().and_then(|rows| rows.get(index)).map(agent),
             Pane::Policies => server
                 .policies
@@ -24,7 +24,6 @@ impl Model {
             Pane::Activity => {
                 entry_at(server, index).and_then(|seq| server.feed.get(seq)).map(entry)
             }
-            Pane::Sent => server.sent.as_ref().and_then(|rows| rows.get(index)).map(payment),
         };
         text.unwrap_or_default()
     }
@@ -58,11 +57,4 @@ fn entry(row: &ActivityRow) -> String {
     let known = [&row.agent, &row.agent_id, &row.amount, &row.host, &row.detail, &row.request];
     let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
     format!("{} {} {}", wording::kind(row.kind), row.kind, known.join(" "))
-}
-
-fn payment(row: &HistoryRow) -> String {
-    let known = [&row.host, &row.amount, &row.tx_hash, &row.step];
-    let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
-    let symbol = row.symbol_text().unwrap_or_default();
-    format!("{} {} {} {symbol} {}", row.id, row.payee, row.status.text(), known.join(" "))
 }

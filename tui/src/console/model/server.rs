@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bursar_control::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
-    PositionsAnswer, RequestAnswer, StatusAnswer,
+    PositionsAnswer, RequestAnswer, SendAnswer, StatusAnswer,
 };
 use bursar_core::card::Lane;
 use bursar_core::settings::{ConsolePalette, ConsoleTime, Notices};
@@ -26,7 +26,8 @@ pub(crate) enum Topic {
     Requests,
     Agents,
     Policies,
-    Sent,
+    Payments,
+    Sends,
     Feed,
     Addresses,
     Balances,
@@ -38,12 +39,13 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 12] = [
+    pub(crate) const ALL: [Topic; 13] = [
         Topic::Status,
         Topic::Requests,
         Topic::Agents,
         Topic::Policies,
-        Topic::Sent,
+        Topic::Payments,
+        Topic::Sends,
         Topic::Feed,
         Topic::Addresses,
         Topic::Balances,
@@ -66,7 +68,8 @@ pub(crate) struct Server {
     pub(crate) positions: Option<PositionsAnswer>,
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
-    pub(crate) sent: Option<Vec<HistoryRow>>,
+    pub(crate) history: Option<Vec<HistoryRow>>,
+    pub(crate) sends: Option<Vec<SendAnswer>>,
     /// Whether more requests are pending than the last answer contains.
     pub(crate) is_truncated: bool,
     pub(crate) feed: Feed,
@@ -92,11 +95,11 @@ impl Server {
             (Topic::Requests, Answer::Requests { requests }) => self.requests(requests, now_ms),
             (Topic::Agents, Answer::Agents { agents }) => self.agents = Some(agents),
             (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
-            (Topic::Sent, Answer::History(history)) => {
+            (Topic::Payments, Answer::History(history)) => {
                 self.has_seen_request |= !history.requests.is_empty();
-                let sent = history.requests.into_iter().filter(|row| was_allowed(row.status));
-                self.sent = Some(sent.collect());
+                self.history = Some(history.requests);
             }
+            (Topic::Sends, Answer::Sends { sends }) => self.sends = Some(sends),
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
             (Topic::Positions, Answer::Positions(positions)) => self.positions = Some(positions),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
@@ -280,7 +283,9 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::PaymentPromptFailed
         | EntryKind::PaymentNotSigned
         | EntryKind::PaymentLapsed
-        | EntryKind::PaymentSigned => &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Status],
+        | EntryKind::PaymentSigned => {
+            &[Topic::Requests, Topic::Agents, Topic::Payments, Topic::Status]
+        }
         EntryKind::TradeStarted
         | EntryKind::TradeHeld
         | EntryKind::TradeRefused
@@ -304,7 +309,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::LoanRejected
         | EntryKind::LoanStepOpened
         | EntryKind::LoanClosed => {
-            &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Balances, Topic::Status]
+            &[Topic::Requests, Topic::Agents, Topic::Payments, Topic::Balances, Topic::Status]
         }
         EntryKind::LoanStepEnded
         | EntryKind::LoanEnded
@@ -314,14 +319,14 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::VenueUntrusted => &[
             Topic::Requests,
             Topic::Agents,
-            Topic::Sent,
+            Topic::Payments,
             Topic::Balances,
             Topic::Positions,
             Topic::Status,
         ],
-        EntryKind::PayeeNamed | EntryKind::PayeeForgotten => &[Topic::Requests, Topic::Sent],
+        EntryKind::PayeeNamed | EntryKind::PayeeForgotten => &[Topic::Requests, Topic::Payments],
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {
-            &[Topic::Sent, Topic::Balances]
+            &[Topic::Payments, Topic::Balances]
         }
         EntryKind::AgentRegistered
         | EntryKind::AgentCredentialReplaced
@@ -355,8 +360,8 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::JournalRestoreDated
         | EntryKind::AuthorizationsLapsed
         | EntryKind::SettingChanged
-        | EntryKind::EngineStarted
-        | EntryKind::SendOrdered
+        | EntryKind::EngineStarted => &[Topic::Status],
+        EntryKind::SendOrdered
         | EntryKind::TxFiller
         | EntryKind::TxOpened
         | EntryKind::TxNonce
@@ -369,26 +374,6 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::TxBounded
         | EntryKind::TxWaitsAgain
         | EntryKind::TxTrouble
-        | EntryKind::TxFinished => &[Topic::Status],
-    }
-}
-
-/// Returns whether a request was allowed. The Sent pane lists only allowed requests.
-fn was_allowed(status: RequestStatus) -> bool {
-    match status {
-        RequestStatus::Executing
-        | RequestStatus::Signed
-        | RequestStatus::Submitted
-        | RequestStatus::Settled
-        | RequestStatus::Refuted
-        | RequestStatus::Verified
-        | RequestStatus::Executed
-        | RequestStatus::Failed => true,
-        RequestStatus::Pending
-        | RequestStatus::AwaitingDevice
-        | RequestStatus::NotSigned
-        | RequestStatus::Refused
-        | RequestStatus::Denied
-        | RequestStatus::Expired => false,
+        | EntryKind::TxFinished => &[Topic::Status, Topic::Sends],
     }
 }

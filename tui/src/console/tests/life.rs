@@ -1,6 +1,6 @@
 //! Connects, loses the engine, runs command lines, answers questions, and leaves.
 
-use bursar_control::answers::{Answer, HistoryAnswer};
+use bursar_control::answers::Answer;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
 use bursar_core::codes::Code;
@@ -13,7 +13,7 @@ use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Setup};
 use crate::console::update::Message;
-use crate::oneshot::tests::{fixtures, more_fixtures};
+use crate::oneshot::tests::fixtures;
 
 const SIZE: (u16, u16) = (80, 24);
 
@@ -240,23 +240,6 @@ fn resizing_keeps_the_typed_line_and_the_selection() {
         assert!(stage.screen().contains(if turn % 2 == 0 { "careful" } else { ":policy create" }));
     }
     assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
-}
-
-/// The Sent pane lists money that left the wallet. The money of a refused or denied request never leaves.
-#[test]
-fn sent_pane_lists_only_signed_payments() {
-    let mut stage = Stage::with_all_panes(SIZE);
-    let rows = ["signed", "refused", "settled", "denied", "pending", "expired", "failed"];
-    let rows = rows.map(|status| {
-        let mut row = more_fixtures::history_row();
-        row.status = status.parse().unwrap();
-        row
-    });
-    let history = HistoryAnswer { requests: rows.to_vec(), more: false };
-    stage.model.server.store(Topic::Sent, Answer::History(history), 0);
-    let shown = stage.model.server.sent.as_ref().unwrap().iter();
-    let shown: Vec<&str> = shown.map(|row| row.status.text()).collect();
-    assert_eq!(shown, ["signed", "settled", "failed"]);
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn trades_in_execution_show_their_step() {
     for size in [(80, 24), (200, 60)] {
         let mut stage = Stage::with_all_panes(size);
         let rows = vec![more_fixtures::executing_row(), more_fixtures::traded_row()];
-        stage.model.server.sent = Some(rows);
+        stage.model.server.history = Some(rows);
         stage.keys("6");
         assert_screen("sent_trades", &stage);
     }

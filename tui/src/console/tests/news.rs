@@ -10,7 +10,7 @@ use crate::console::model::PASTE_GAP_MS;
 use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::update::Message;
-use crate::oneshot::tests::fixtures;
+use crate::oneshot::tests::{fixtures, more_fixtures};
 
 const SIZE: (u16, u16) = (80, 24);
 
@@ -219,4 +219,38 @@ fn freeze_hint_ends_with_its_time_or_another_key() {
         stage.control('x');
         assert!(stage.screen().contains(HINT) && stage.take_newest_order("freeze").is_none());
     }
+}
+
+/// Requests of every state and the operator's own sends are one list, the newest first.
+#[test]
+fn payments_list_requests_and_sends_together() {
+    let mut stage = Stage::with_all_panes((200, 60));
+    let mut denied = more_fixtures::history_row();
+    denied.id = "de000000-4567-4890-8bcd-ef0123456789".into();
+    denied.created = "2026-01-01T02:00:00Z".into();
+    denied.status = "denied".parse().unwrap();
+    denied.payee_name = Some("Acme".parse().unwrap());
+    stage.model.server.history = Some(vec![denied, more_fixtures::history_row()]);
+    stage.model.server.sends = Some(vec![more_fixtures::send()]);
+    stage.keys("6+");
+    let screen = stage.screen();
+    let at = |part: &str| screen.find(part).unwrap_or_else(|| panic!("{part}:\n{screen}"));
+    assert!(at("de000000") < at("5e9d0000") && at("5e9d0000") < at("0123abcd"), "{screen}");
+    assert!(at("today: paid") < at("de000000"), "{screen}");
+    assert!(screen.contains("\"Acme\"") && screen.contains(" you "), "{screen}");
+    assert!(screen.contains("0x5e5e5e~5e5e"), "{screen}");
+    // A filter searches what the rows show.
+    stage.keys("/you");
+    stage.press(KeyCode::Enter);
+    let screen = stage.screen();
+    assert!(screen.contains("5e9d0000") && !screen.contains("de000000"), "{screen}");
+    stage.press(KeyCode::Enter);
+    let screen = stage.screen();
+    assert!(screen.contains("The transaction is final.") && screen.contains("send 5e9d0000"));
+    stage.press(KeyCode::Esc);
+    stage.keys("c");
+    assert_eq!(stage.intents.last().unwrap(), &format!("Copy(\"0x{}\")", "5e".repeat(32)));
+    stage.press(KeyCode::Esc);
+    stage.press(KeyCode::Enter);
+    assert!(stage.take_newest_order("receipt").is_some());
 }

@@ -87,7 +87,7 @@ fn open_key_is_offered_only_on_a_row_that_opens() {
     }
     let server = &mut stage.model.server;
     server.queue.clear();
-    (server.agents, server.policies, server.sent) = (None, None, None);
+    (server.agents, server.policies, server.history) = (None, None, None);
     server.balances = None;
     for key in "12346".chars() {
         stage.keys(&key.to_string());
@@ -130,10 +130,10 @@ fn amounts_and_states_are_never_cut() {
         let mut stage = Stage::with_all_panes(size);
         let amount = "123456789.000000 USDC";
         stage.model.server.queue[0].request.amount = amount.into();
-        let mut rows = stage.model.server.sent.clone().unwrap();
+        let mut rows = stage.model.server.history.clone().unwrap();
         rows[0].amount = Some("123456789.000000".into());
         rows[0].status = "submitted".parse().unwrap();
-        stage.model.server.sent = Some(rows);
+        stage.model.server.history = Some(rows);
         let mut entries = feed(41, 1);
         entries[0].amount = Some(amount.into());
         entries[0].kind = "settlement.reported".parse().unwrap();
@@ -153,7 +153,7 @@ fn focused_pane_is_marked_without_colour() {
     for size in [(60, 16), (120, 40)] {
         let setup = Setup { colors: ColorUse::Never, ascii: true, ..Setup::default() };
         let mut stage = Stage::with_rows(setup, size);
-        for (key, title) in [("1", "> 1 Approvals"), ("4", "> 4 Policies"), ("6", "> 6 Sent")] {
+        for (key, title) in [("1", "> 1 Approvals"), ("4", "> 4 Policies"), ("6", "> 6 Payments")] {
             stage.keys(key);
             assert_eq!(stage.screen().matches("- > ").count(), 1, "{}", stage.screen());
             assert!(stage.screen().contains(title), "{}", stage.screen());

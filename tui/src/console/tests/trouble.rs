@@ -108,7 +108,7 @@ fn urgent_command_goes_before_queued_queries() {
     let mut stage = Stage::with_all_panes((80, 24));
     for _ in 0..8 {
         stage.model.call(
-            Purpose::Query(Topic::Sent),
+            Purpose::Query(Topic::Payments),
             Order::Status,
             bursar_control::wire::Asking::Silent,
         );

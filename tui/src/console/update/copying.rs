@@ -5,6 +5,7 @@ use zeroize::Zeroizing;
 use super::effects::copy_text;
 use crate::console::model::balances::holding;
 use crate::console::model::overlay::Overlay;
+use crate::console::model::payments;
 use crate::console::model::queued::QueuedRequest;
 use crate::console::model::rows::entry_at;
 use crate::console::model::setup;
@@ -72,12 +73,9 @@ fn items(model: &Model) -> Vec<Item> {
             let id = row.and_then(|row| row.request.clone());
             id.map(|id| ("id", id)).into_iter().collect()
         }
-        Pane::Sent => {
-            let row = server.sent.as_ref().and_then(|rows| rows.get(index));
-            let Some(row) = row else { return Vec::new() };
-            let hash = row.tx_hash.clone().map(|hash| ("transaction", hash));
-            let others = [("payee", row.payee.clone()), ("id", row.id.clone())];
-            hash.into_iter().chain(others).collect()
+        Pane::Payments => {
+            let rows = payments::rows(server);
+            rows.get(index).map(|row| row.copies()).unwrap_or_default()
         }
     }
 }

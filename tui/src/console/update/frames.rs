@@ -24,8 +24,14 @@ use crate::oneshot;
 const VENUE_NAME_CHARS_MAX: usize = 24;
 
 /// The topics that a command of the operator may have changed.
-const TOPICS_AFTER_LINE: &[Topic] =
-    &[Topic::Status, Topic::Requests, Topic::Agents, Topic::Policies, Topic::Sent];
+const TOPICS_AFTER_LINE: &[Topic] = &[
+    Topic::Status,
+    Topic::Requests,
+    Topic::Agents,
+    Topic::Policies,
+    Topic::Payments,
+    Topic::Sends,
+];
 
 pub(super) fn handle_frame(model: &mut Model, frame: Received) -> Vec<Intent> {
     let message = match frame {
@@ -291,7 +297,7 @@ fn retry(model: &mut Model, id: u64, order: Order, why: &str) {
 }
 
 fn handle_decision(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fault>) {
-    model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Sent]);
+    model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Payments]);
     let short = short(id);
     let waits_for_device = matches!(
         &result,

@@ -231,7 +231,7 @@ fn check_typed(typed: &str, value: Usd) -> Result<(), String> {
 
 /// Handles the result of one of the decisions.
 pub(super) fn handle_result(model: &mut Model, id: &str, result: Result<Answer, Fault>) {
-    model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Sent]);
+    model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Payments]);
     model.marks.remove(id);
     let Some(run) = &mut model.marked_run else { return };
     run.open.remove(id);

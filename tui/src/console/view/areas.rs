@@ -90,7 +90,7 @@ impl Areas {
         let [balances, agents] =
             Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(right);
         let main = match model.focus {
-            Pane::Policies | Pane::Sent => model.focus,
+            Pane::Policies | Pane::Payments => model.focus,
             Pane::Approvals | Pane::Balances | Pane::Agents | Pane::Activity => Pane::Approvals,
         };
         self.with_preview(model, main, left);
@@ -115,7 +115,7 @@ impl Areas {
         self.with_preview(model, Pane::Approvals, left);
         for (pane, area) in [
             (Pane::Balances, balances),
-            (Pane::Sent, sent),
+            (Pane::Payments, sent),
             (Pane::Agents, agents),
             (Pane::Policies, policies),
             (Pane::Activity, below),

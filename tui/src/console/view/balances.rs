@@ -3,14 +3,12 @@
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
-use super::lists::{
-    FOREIGN_SYMBOL_CHARS_MAX, count_note, failure, paint_lines, title, without_matches,
-    without_rows,
-};
+use super::lists::{count_note, failure, paint_lines, title, without_matches, without_rows};
 use super::paint::{Column, Paint, left, right, wrap};
 use super::positions::PositionsPart;
 use crate::console::model::List;
 use crate::console::model::balances::{BalanceRow, balances};
+use crate::console::model::payments::FOREIGN_SYMBOL_CHARS_MAX;
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;

@@ -1,27 +1,22 @@
-//! The panes of agents, policies and sent payments.
+//! The panes of agents, policies and payments.
 
-use bursar_control::answers::HistoryRow;
-use bursar_core::payee_label::PayeeLabel;
-use bursar_core::status::{AgentStatus, RequestStatus};
-use bursar_core::text::quoted;
+use bursar_core::status::AgentStatus;
 use ratatui::layout::Rect;
 
 use super::paint::{Column, Paint, left, right, wrap};
 use crate::console::model::List;
+use crate::console::model::payments::{self, Outcome, PaymentRow};
 use crate::console::model::rows::short;
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
-/// Maximum number of characters that are shown of an unverified token's symbol, which is quoted.
-pub(super) const FOREIGN_SYMBOL_CHARS_MAX: usize = 12;
-
-/// Draws a pane with a table, or with a sentence if there are no rows.
+/// Draws a pane with a line `above`, if there is one, and a table, or a sentence if there are no rows.
 fn list(
     model: &Model,
     paint: &mut Paint<'_>,
     area: Rect,
-    (pane, topic): (Pane, Topic),
+    (pane, topic, above): (Pane, Topic, Option<String>),
     (columns, empty): (&[Column<'_>], &str),
     mut row: impl FnMut(usize) -> Vec<(String, Role)>,
 ) {
@@ -29,7 +24,15 @@ fn list(
     let shown = model.shown_rows(pane);
     let failed = failure(model, paint, topic);
     let note = count_note(shown.len(), failed);
-    let inside = paint.pane(area, focused, &title(model, pane), &note);
+    let mut inside = paint.pane(area, focused, &title(model, pane), &note);
+    if let Some(above) = above.filter(|_line| inside.height > 2) {
+        paint.text(inside, 0, 0, &above, Role::Plain);
+        inside = Rect {
+            y: inside.y.saturating_add(1),
+            height: inside.height.saturating_sub(1),
+            ..inside
+        };
+    }
     if shown.len() == 0 {
         let lines = match model.active_filter(List::Pane(pane)) {
             Some(_filter) => without_matches(inside),
@@ -106,7 +109,7 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         model,
         paint,
         area,
-        (Pane::Agents, Topic::Agents),
+        (Pane::Agents, Topic::Agents, None),
         (&columns, "No agent is registered."),
         |index| {
             let Some(agent) = agents.get(index) else { return Vec::new() };
@@ -150,7 +153,7 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         model,
         paint,
         area,
-        (Pane::Policies, Topic::Policies),
+        (Pane::Policies, Topic::Policies, None),
         (&columns, "There is no policy yet."),
         |index| {
             let policies = model.server.policies.as_ref();
@@ -170,61 +173,50 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 /// Returns the host or payee of a payment, or the current step or the bought token of a trade.
-/// Returns a payee with the operator's name for it.
-pub(super) fn named(payee: &str, name: Option<&PayeeLabel>) -> String {
-    let name = name.map(|name| format!("  {}", quoted(name.as_str(), usize::MAX)));
-    format!("{payee}{}", name.unwrap_or_default())
-}
-
-fn recipient(row: &HistoryRow) -> String {
-    let Some(trade) = &row.trade else {
-        return named(row.host.as_ref().unwrap_or(&row.payee), row.payee_name.as_ref());
-    };
-    let symbol = quoted(&trade.symbol_out, FOREIGN_SYMBOL_CHARS_MAX);
-    match (&row.step, &trade.amount_out) {
-        (Some(step), _) => step.clone(),
-        (None, Some(amount)) => format!("for {amount} {symbol}"),
-        (None, None) => format!("for {symbol}"),
-    }
-}
-
-pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let sent = model.server.sent.as_deref().unwrap_or_default();
-    let shift = model.zone().offset_at(sent.first().map_or("", |row| row.created.as_str()));
+pub(super) fn payments(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let rows = payments::rows(&model.server);
+    let shift = model.zone().offset_at(rows.first().map_or("", PaymentRow::created));
     let zone = shift.to_string();
     let columns = [
         left(&zone, 11).rank(2),
-        left("ID", 8).rank(3),
+        left("ID", 8).rank(4),
+        left("AGENT", 10).rank(3),
         left("TO", 16).open().rank(1),
         right("AMOUNT", 14),
-        left("STATUS", 8),
+        left("STATE", 9),
+        left("TRANSACTION", TRANSACTION_CHARS).rank(5),
     ];
-    list(model, paint, area, (Pane::Sent, Topic::Sent), (&columns, "No payments yet."), |index| {
-        let Some(row) = sent.get(index) else { return Vec::new() };
-        let amount = match (&row.amount, &row.symbol_text()) {
-            (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
-            _unknown => format!("{} units", row.amount_atomic),
+    let sums = payments::sums_of_today(model.server.agents.as_deref());
+    let source = (Pane::Payments, Topic::Payments, sums);
+    list(model, paint, area, source, (&columns, "No payments yet."), |index| {
+        let Some(row) = rows.get(index) else { return Vec::new() };
+        let (state, outcome) = row.state();
+        let role = match outcome {
+            Outcome::Done => Role::Good,
+            Outcome::Failed => Role::Alarm,
+            Outcome::Waiting => Role::Warn,
+            Outcome::Open => Role::Plain,
         };
-        let role = match row.status {
-            RequestStatus::Verified | RequestStatus::Settled | RequestStatus::Executed => {
-                Role::Good
-            }
-            RequestStatus::Refused | RequestStatus::Failed => Role::Alarm,
-            RequestStatus::Pending | RequestStatus::AwaitingDevice => Role::Warn,
-            RequestStatus::Executing
-            | RequestStatus::Signed
-            | RequestStatus::Submitted
-            | RequestStatus::Refuted
-            | RequestStatus::Denied
-            | RequestStatus::NotSigned
-            | RequestStatus::Expired => Role::Plain,
-        };
+        let hash = row.transaction().map_or(String::new(), short_hash);
         vec![
-            (shift.day_and_minute(&row.created), Role::Quiet),
-            (short(&row.id), Role::Quiet),
-            (recipient(row), Role::Plain),
-            (amount, Role::Strong),
-            (row.status.text().to_owned(), role),
+            (shift.day_and_minute(row.created()), Role::Quiet),
+            (short(row.id()), Role::Quiet),
+            (row.agent().to_owned(), Role::Plain),
+            (row.recipient(), Role::Plain),
+            (row.amount(), Role::Strong),
+            (state.to_owned(), role),
+            (hash, Role::Quiet),
         ]
     });
+}
+
+/// Number of columns of a shortened hash.
+const TRANSACTION_CHARS: u16 = 13;
+
+/// Shortens the hash of a transaction to its ends; the receipt shows it in full.
+fn short_hash(hash: &str) -> String {
+    match (hash.get(..8), hash.len().checked_sub(4).and_then(|end| hash.get(end..))) {
+        (Some(begin), Some(end)) if hash.len() > 13 => format!("{begin}~{end}"),
+        _short => hash.to_owned(),
+    }
 }

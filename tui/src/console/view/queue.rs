@@ -8,8 +8,9 @@ use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
 use super::card::{INDENT, rank, time_left_text, warning};
-use super::lists::{named, paint_lines, title, without_matches};
+use super::lists::{paint_lines, title, without_matches};
 use super::paint::{Column, Paint, left as column, right, wrap};
+use crate::console::model::payments::named;
 use crate::console::model::queued::QueuedRequest;
 use crate::console::model::rows::{ShownRows, short};
 use crate::console::model::server::Topic;
@@ -185,7 +186,10 @@ fn subject_of_lane(request: &RequestAnswer) -> (String, String) {
         Some(trade) => (format!("for {}", trade.gets), trade.gives.clone()),
         None => {
             let what = request.domain.as_ref().unwrap_or(&request.payee);
-            (named(what, request.payee_name.as_ref()), request.amount.clone())
+            (
+                named(what, request.payee_name.as_ref().map(|name| name.as_str())),
+                request.amount.clone(),
+            )
         }
     }
 }

@@ -400,3 +400,23 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
 pub(crate) fn positions_answer(positions: Vec<PositionAnswer>, read: usize) -> PositionsAnswer {
     PositionsAnswer { positions, unread: Vec::new(), read }
 }
+
+pub(crate) fn send() -> SendAnswer {
+    SendAnswer {
+        id: "5e9d0000-4567-4890-8bcd-ef0123456789".into(),
+        at: "2026-01-01T00:50:00Z".into(),
+        status: "done".parse().unwrap(),
+        told: "The transaction is final.".into(),
+        amount: "5.000000 USDC".into(),
+        amount_atomic: "5000000".into(),
+        token_address: Some(USDC.into()),
+        label: "research".into(),
+        from: PAYER.into(),
+        to: PAYEE.into(),
+        network: "Base".into(),
+        caip2: "eip155:8453".into(),
+        nonce: Some(4),
+        tx_hash: Some(format!("0x{}", "5e".repeat(32))),
+        block: Some(12),
+    }
+}
