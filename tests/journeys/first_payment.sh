@@ -37,7 +37,7 @@ for _word in 1 2 3; do
   type_ you "$word"; see you "> $word"; press you Enter
   gone you "Word number $number:"
 done
-see you 'Checked'
+see you 'The words match'
 # A word may also be one of the console's own, such as leave.
 never you "1  $(head -1 <<<"$words")"
 said 'a seed, on paper and checked'

@@ -35,7 +35,10 @@ pub(super) async fn run(
         AgentOrder::List => {
             let view = engine.core.view();
             let agents = view.state.agents.values();
-            let agents = agents.map(|agent| describe::agent(engine, &view.state, agent)).collect();
+            let agents = agents.map(|agent| describe::agent(engine, &view.state, agent));
+            let mut agents: Vec<_> = agents.collect();
+            // The codes are random, so their order would tell the operator nothing.
+            agents.sort_by_cached_key(|agent| agent.name.to_lowercase());
             Ok(Answer::Agents { agents }.into())
         }
         AgentOrder::Show { agent } => show(engine, &lookup::agent(engine, &agent)?.id),

@@ -31,6 +31,7 @@ use bursar_domain::{LaneAsk, PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
 use super::dialogue::Dialogue;
+use super::requests::ID_DIGITS_MIN;
 use super::support::Done;
 use super::support::describe::{step, trade_status};
 use crate::blocking::blocking;
@@ -376,8 +377,8 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
             .ok_or_else(|| unknown("No request has this id.".to_owned()).with_hint("history"));
     }
     let hex = wanted.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
-    if !hex || wanted.bytes().filter(|b| *b != b'-').count() < 3 {
-        let rule = "Give at least the first 3 hex digits of the request's id.";
+    if !hex || wanted.bytes().filter(|b| *b != b'-').count() < ID_DIGITS_MIN {
+        let rule = "Give at least the first four hex digits of the request's id.";
         return Err(Fault::because(Code::BadInput, rule));
     }
     let mut fits = reader.by_prefix(wanted).map_err(damage_fault)?;

@@ -97,9 +97,13 @@ fn probe(path: &Path) -> Result<(), Fault> {
 
 fn unusable_fault(path: &Path, error: &io::Error) -> Fault {
     let code = Code::of_disk(error);
-    let remedy = match code {
-        Code::DiskFull => "Free some space",
-        _other => "Make it writable",
+    let remedy = match (code, error.kind()) {
+        (Code::DiskFull, _) => "Free some space",
+        (_, io::ErrorKind::NotFound) => "Create its parent folder",
+        (_, io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists) => "Remove the file there",
+        (_, io::ErrorKind::PermissionDenied) => "Give your account the right to write there",
+        (_, io::ErrorKind::ReadOnlyFilesystem) => "Make its file system writable",
+        _other => "Correct this",
     };
     Fault::because(
         code,

@@ -13,6 +13,7 @@ pub enum AddressOrder {
     /// Derive an address (m/44'/60'/0'/0/INDEX) and give it a label.
     Create {
         label: Name,
+        #[arg(value_parser = clap::value_parser!(u32).range(0..=2_147_483_647))]
         index: u32,
         #[arg(default_value = "")]
         description: String,

@@ -220,6 +220,9 @@ impl fmt::Display for Key {
     }
 }
 
+/// Largest number of wrong characters for which a known key is suggested.
+const TYPING_ERRORS_MAX: usize = 2;
+
 impl FromStr for Key {
     type Err = String;
 
@@ -238,10 +241,19 @@ impl FromStr for Key {
         } else if let Some(key) = Key::of(text, ChainId(0)) {
             return Ok(key);
         }
-        let nearest = ROWS.iter().min_by_key(|row| distance(text, row.key));
-        let nearest = nearest.map_or("", |row| row.key);
-        let text = snippet(text);
-        Err(format!("{text} is not a setting; the nearest is {nearest}: see `config list`"))
+        let typed = match text.strip_prefix("networks.").and_then(|rest| rest.rsplit_once('.')) {
+            Some((_network, field)) => format!("networks.<id>.{field}"),
+            None => text.to_owned(),
+        };
+        let errors = |key: &str| match key.rsplit_once('.') {
+            // The name without its section.
+            Some((_section, name)) if name == typed => 0,
+            _other => distance(&typed, key),
+        };
+        let near = ROWS.iter().map(|row| (errors(row.key), row.key)).min();
+        let near = near.filter(|(errors, _key)| *errors <= TYPING_ERRORS_MAX);
+        let near = near.map_or(String::new(), |(_errors, key)| format!("; did you mean {key}?"));
+        Err(format!("{} is not a setting{near}: see `config list`", snippet(text)))
     }
 }
 
@@ -314,6 +326,16 @@ mod tests {
         for text in [long.clone(), format!("networks.{long}.rpc")] {
             let why = text.parse::<Key>().unwrap_err();
             assert!(why.len() < 2_000 && !why.contains('\u{1b}'), "{} bytes", why.len());
+        }
+    }
+
+    #[test]
+    fn only_a_typing_error_gets_a_suggestion() {
+        let why = |text: &str| text.parse::<Key>().unwrap_err();
+        assert!(why("lock.idel").contains("did you mean lock.idle?"), "{}", why("lock.idel"));
+        assert!(why("consle.palette").contains("did you mean console.palette?"));
+        for text in ["nosuch.key", "lock", ""] {
+            assert!(!why(text).contains("did you mean"), "{}", why(text));
         }
     }
 

@@ -68,7 +68,7 @@ fn a_link_with_a_slash_at_its_end_is_refused_too() {
 #[tokio::test]
 async fn a_folder_that_cannot_be_written_is_refused_by_name() {
     let used = UsedFolder::new().await;
-    let way_out = "Make it writable, or choose another with --data";
+    let other = "or choose another with --data";
     if is_root() {
         // Root ignores the file mode, but not a read-only mount.
         match Mount::read_only(&used.folder()) {
@@ -76,7 +76,7 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
                 let output = start_refused(&used.folder(), &StartOptions::default());
                 output.assert_refusal(
                     13,
-                    &["DATA_FOLDER", &text(&used.folder()), "Read-only", way_out],
+                    &["DATA_FOLDER", &text(&used.folder()), "Make its file system writable", other],
                 );
             }
             Err(why) => report_skip(&format!("no read-only mount here ({why})")),
@@ -84,7 +84,10 @@ async fn a_folder_that_cannot_be_written_is_refused_by_name() {
     } else {
         std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o500)).unwrap();
         let output = start_refused(&used.folder(), &StartOptions::default());
-        output.assert_refusal(13, &["DATA_FOLDER", &text(&used.folder()), way_out]);
+        output.assert_refusal(
+            13,
+            &["DATA_FOLDER", &text(&used.folder()), "Give your account the right", other],
+        );
         std::fs::set_permissions(used.folder(), PermissionsExt::from_mode(0o700)).unwrap();
     }
     drop(EngineProcess::start(&used.folder(), &StartOptions::default()));

@@ -202,7 +202,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(DenyMarked [ESC, ch('n', "n"), ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the requests stay waiting"),
     bind!(YesNo[ch('y', "y")], KeyAction::Yes, "yes", "Yes"),
     bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], KeyAction::No, "no", "No"),
-    bind!(Field[ENTER], KeyAction::Enter, "go on", "Submit the input"),
+    bind!(Field[ENTER], KeyAction::Enter, "next", "Submit the input"),
     bind!(Field [ESC, ctrl('c', "^C")], KeyAction::Close, "cancel", "Cancel the command"),
     bind!(Reading [UP, ch('k', "k")], KeyAction::Up, "", "One line up"),
     bind!(Reading [DOWN, ch('j', "j")], KeyAction::Down, "scroll", "One line down"),

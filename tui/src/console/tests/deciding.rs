@@ -175,7 +175,9 @@ fn large_amount_must_be_typed_before_approval() {
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert!(stage.screen().contains("Type the amount first"));
-    stage.keys("1.6y");
+    stage.keys("1");
+    assert!(!stage.screen().contains("Type the amount first"), "it is being typed");
+    stage.keys(".6y");
     stage.wait(PASTE_GAP_MS);
     assert!(stage.screen().contains("The amount is 1.50, not 1.60"));
     stage.press(KeyCode::Backspace);

@@ -167,7 +167,7 @@ fn words_of_a_new_seed_are_checked_and_leave_the_screen() {
         }
         assert_eq!(asked.len(), 3);
         assert!(asked.is_sorted() && asked[0] != asked[1] && asked[1] != asked[2], "{asked:?}");
-        assert!(stage.screen().contains("Checked"));
+        assert!(stage.screen().contains("The words match"));
         assert!(!format!("{:?}", stage.model).contains("sausage"));
     }
 }
@@ -223,7 +223,7 @@ fn seed_step_is_done_only_after_its_words_were_checked() {
         stage.keys(word);
         stage.press(KeyCode::Enter);
     }
-    assert!(stage.screen().contains("Checked") && stage.screen().contains("[x] A seed phrase"));
+    assert!(stage.screen().contains("The words match") && stage.screen().contains("[x] A seed phrase"));
     assert!(stage.screen().contains("[>] An address"), "{}", stage.screen());
 }
 

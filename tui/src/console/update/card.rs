@@ -124,9 +124,11 @@ pub(super) fn handle_key(
         }
         (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.requires_typed_amount() => {
             view.type_digit(digit);
+            view.fault = None;
         }
         (_, KeyCode::Backspace) if view.requires_typed_amount() => {
             view.typed_amount.pop();
+            view.fault = None;
         }
         // The key may have been typed or pasted for something else.
         _other => view.guard_keys(now_ms),

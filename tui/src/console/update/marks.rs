@@ -126,9 +126,13 @@ pub(super) fn handle_key(
     view.hint = stray;
     match (action, key.code) {
         (Some(KeyAction::Yes), _) => model.unconfirmed_key = Some((KeyAction::Yes, now_ms)),
-        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if types_value => view.type_digit(digit),
+        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if types_value => {
+            view.type_digit(digit);
+            view.fault = None;
+        }
         (_, KeyCode::Backspace) if types_value => {
             view.typed_value.pop();
+            view.fault = None;
         }
         // The key may have been typed or pasted for something else.
         _other => view.guard_keys(now_ms),

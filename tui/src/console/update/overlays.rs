@@ -131,7 +131,7 @@ fn handle_word_check_key(
         Some(KeyAction::Enter) => {
             if check.enter() == EntryResult::All {
                 model.unchecked_seed = None;
-                model.note("Checked: you have written down the words.");
+                model.note("The words match.");
                 return vec![Intent::Redraw];
             }
         }

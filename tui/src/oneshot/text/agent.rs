@@ -41,10 +41,9 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
         (
             "work",
             format!(
-                "{} requests today{requests}, {} KiB of padding of {}; {} open",
+                "{} requests today{requests}{}; {} open",
                 agent.requests_today,
-                agent.padding_today / 1_024,
-                PADDING_BYTES_PER_DAY_MAX / 1_024,
+                padding_text(agent.padding_today),
                 count_text(usize::try_from(agent.open).unwrap_or(usize::MAX), "payment"),
             ),
         ),
@@ -64,6 +63,14 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
         }
         AgentStatus::Active | AgentStatus::LimitReached => {}
     }
+}
+
+/// Formats the padding of payment headers; empty below half of the limit.
+fn padding_text(bytes: u64) -> String {
+    if bytes < PADDING_BYTES_PER_DAY_MAX / 2 {
+        return String::new();
+    }
+    format!(", {} KiB of padding of {}", bytes / 1_024, PADDING_BYTES_PER_DAY_MAX / 1_024)
 }
 
 fn renewal_text(agent: &AgentAnswer) -> String {

@@ -19,32 +19,47 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     rows.extend([
         ("policy", format!("{}, version {}, {used}", policy.name, policy.version)),
         ("networks", format!("{all}{}", list(&policy.networks, "none"))),
-        ("payments", switch(payments.enabled)),
-        (
-            "  limits",
-            format!(
-                "{} USD a day, {} a payment, {}",
-                payments.daily,
-                payments.per_request,
-                automatic_limit(&payments.auto_below)
-            ),
-        ),
+    ]);
+    let limits = format!(
+        "{} USD a day, {} a payment, {}",
+        payments.daily,
+        payments.per_request,
+        automatic_limit(&payments.auto_below)
+    );
+    let of_payments = [
+        ("  limits", limits),
         ("  domains", list(&payments.allowed_domains, "all except the blocked")),
         ("  blocked", list(&payments.blocked_domains, "none")),
-        ("trading", switch(policy.trading.enabled)),
-        ("  limits", trading_limits(&policy.trading)),
-        ("  prices", trading_prices(&policy.trading)),
-        ("  tokens", trading_tokens(&policy.trading)),
-        ("  hooks", list(&policy.trading.hooks, "none without approval")),
-        ("lending", switch(policy.lending.enabled)),
-        ("  limits", lending_limits(&policy.lending)),
-        ("  venues", venues(&policy.lending)),
-    ]);
+    ];
+    add_lane(&mut rows, ("payments", payments.enabled), of_payments);
+    let trading = &policy.trading;
+    let of_trading = [
+        ("  limits", trading_limits(trading)),
+        ("  prices", trading_prices(trading)),
+        ("  tokens", trading_tokens(trading)),
+        ("  hooks", list(&trading.hooks, "none without approval")),
+    ];
+    add_lane(&mut rows, ("trading", trading.enabled), of_trading);
+    let lending = &policy.lending;
+    let of_lending = [("  limits", lending_limits(lending)), ("  venues", venues(lending))];
+    add_lane(&mut rows, ("lending", lending.enabled), of_lending);
     to.rows(&rows);
     if policy.agents == 0 {
         let command =
             format!("bursar agent commission <agent> {} <label>", quote_shell_word(&policy.name));
         to.next("Give it to an agent with", &command);
+    }
+}
+
+/// Adds a lane with its details. The details of a lane that is off have no effect.
+fn add_lane(
+    rows: &mut Vec<(&'static str, String)>,
+    (name, enabled): (&'static str, bool),
+    details: impl IntoIterator<Item = (&'static str, String)>,
+) {
+    rows.push((name, switch(enabled)));
+    if enabled {
+        rows.extend(details);
     }
 }
 

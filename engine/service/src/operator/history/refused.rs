@@ -3,13 +3,19 @@
 use bursar_control::answers::RefusedAnswer;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
+use bursar_core::text::quoted;
 use bursar_domain::agents::PolicyRecord;
 use bursar_domain::plan::ExecutionEnd;
 use bursar_domain::refusal::Refusal;
 use bursar_domain::{Request, State, Status};
 
-/// Returns the explanation, or `None` if the request was not refused.
+/// Returns the explanation, or `None` if the request was neither refused nor denied.
 pub(super) fn explain(state: &State, request: &Request) -> Option<RefusedAnswer> {
+    if let Status::Denied { by, reason, .. } = &request.status {
+        let reason = reason.as_deref().map(|reason| format!(": {}", quoted(reason, usize::MAX)));
+        let why = format!("you denied it with {by}{}", reason.unwrap_or_default());
+        return Some(RefusedAnswer { why, policy: None, option: None });
+    }
     let refusal = refusal_of(request)?;
     let commission = state.agents.get(&request.agent).and_then(|agent| agent.commission.as_ref());
     let record = commission.and_then(|given| state.policy(&given.policy));
