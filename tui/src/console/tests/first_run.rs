@@ -223,7 +223,9 @@ fn seed_step_is_done_only_after_its_words_were_checked() {
         stage.keys(word);
         stage.press(KeyCode::Enter);
     }
-    assert!(stage.screen().contains("The words match") && stage.screen().contains("[x] A seed phrase"));
+    assert!(
+        stage.screen().contains("The words match") && stage.screen().contains("[x] A seed phrase")
+    );
     assert!(stage.screen().contains("[>] An address"), "{}", stage.screen());
 }
 
