@@ -111,6 +111,24 @@ see you 'the engine keeps running'
 given_back
 said 'plain where it was asked to be'
 
+# The console asks for the background, and its reply is never typed: 25 and 44 are the colours of the focus.
+for one in '#ffffff 25' '#000000 44' 'default 63'; do
+  read -r background color <<< "$one"
+  tmux set-option -g window-style "bg=$background"
+  run you bursar
+  see you 'FROZEN'
+  colored() { tmux capture-pane -p -e -t you | grep -q "38;5;${color}m"; }
+  until_true "no palette for the background $background" colored
+  press you :
+  see you 'enter run'
+  see you '^:$'
+  close you
+  press you q
+  see you 'the engine keeps running'
+done
+given_back
+said 'each background has its palette'
+
 # A log that was asked for is not written over the screen: not even that of an engine inside.
 run you "BURSAR_LOG=trace bursar --data $WORK/other"
 see you 'First steps'

@@ -72,6 +72,10 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
     match (here, action) {
         (Context::Panes, KeyAction::Open) => is_up(model) && model.opening().is_some(),
         (Context::Panes, KeyAction::Command) => is_up(model),
+        // While the engine checks an answer, no input counts.
+        (Context::Field, KeyAction::Enter) => {
+            !matches!(&model.overlay, Some(Overlay::Ask(question)) if question.is_sent)
+        }
         (Context::Panes, KeyAction::ApproveMarked | KeyAction::DenyMarked) => {
             is_up(model) && !model.marks.is_empty()
         }

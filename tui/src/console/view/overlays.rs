@@ -54,11 +54,11 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
             (true, false) => "****".to_owned(),
             (false, _) => question.field.text().to_owned(),
         };
-        let shown = if question.is_sent { "checking".to_owned() } else { shown };
+        let shown = if question.is_sent { "checking …".to_owned() } else { shown };
         let row = rows.len();
         rows.push((format!("> {shown}"), Role::Plain));
         let column = if question.is_hidden() { 2 } else { shown.len().saturating_add(2) };
-        Some((row, column))
+        (!question.is_sent).then_some((row, column))
     };
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
     let title = question.command.replace('.', " ");
