@@ -18,9 +18,13 @@ use crate::service::program_path;
 
 /// Timeout of an engine's exit: more than twice the time that the engine allows for calls in progress.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// Number of files that the tests of one process may open.
+const OPEN_FILES: u64 = 16_384;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Raises the open-file limit of this process and its later children to at least `count` and a margin.
+///
+/// Other tests of the same process open files at the same time, so it takes more if the system allows it.
 pub fn allow_open_files(count: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = count + 256;
@@ -30,7 +34,8 @@ pub fn allow_open_files(count: u64) {
             maximum.is_none_or(|most| most >= wanted),
             "this needs {wanted} open files: raise ulimit -Hn"
         );
-        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).expect("raised");
+        let current = Some(maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES)).max(wanted));
+        setrlimit(Resource::Nofile, Rlimit { current, maximum }).expect("raised");
     }
 }
 
