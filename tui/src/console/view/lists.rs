@@ -179,12 +179,12 @@ pub(super) fn payments(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let zone = shift.to_string();
     let columns = [
         left(&zone, 11).rank(2),
-        left("ID", 8).rank(4),
+        left("ID", 8).rank(5),
         left("AGENT", 10).rank(3),
-        left("TO", 16).open().rank(1),
+        left("TO", 17).open().rank(1),
         right("AMOUNT", 14),
         left("STATE", 9),
-        left("TRANSACTION", TRANSACTION_CHARS).rank(5),
+        left("TRANSACTION", TRANSACTION_CHARS).rank(4),
     ];
     let sums = payments::sums_of_today(model.server.agents.as_deref());
     let source = (Pane::Payments, Topic::Payments, sums);
