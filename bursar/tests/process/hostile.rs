@@ -303,7 +303,9 @@ impl Drop for Terminal {
 
 /// Removes the sequences that the console itself writes; all of them are listed here.
 fn strip_console_sequences(raw: &str) -> String {
-    const EXACT_SEQUENCES: [&str; 6] = ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J"];
+    // The last two ask for the background.
+    const EXACT_SEQUENCES: [&str; 8] =
+        ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J", "]11;?", "\\"];
     let mut parts = raw.split('\u{1b}');
     let mut rest = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -69,7 +69,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("positions", "positions", ("positions --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("payee.name", "payee name {payee} Acme --network base", ("payee name 0x12 Acme", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("payee.list", "payee list", ("payee list x", "BAD_INPUT"), "", ""),
-    row("payee.forget", "payee forget {payee}", ("payee forget 0x12", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("payee.forget", "payee forget {payee} --network base", ("payee forget 0x12", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.edit", "policy edit p --day 110 --yes", ("policy edit nothing --day 1", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),

@@ -7,6 +7,7 @@ mod agents;
 mod allowances;
 mod journal;
 mod loans;
+mod payees;
 mod payments;
 mod permits;
 mod plans;
@@ -101,19 +102,12 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let given = Confirmation { curator: *curator, owner: *owner, at };
             Arc::make_mut(&mut state.loans).confirm(*chain, *venue, Some(given));
         }
-        Event::VenueUntrusted { chain, venue } => {
-            Arc::make_mut(&mut state.loans).confirm(*chain, *venue, None);
-        }
+        Event::VenueUntrusted { chain, venue } => loans::untrust(state, *chain, *venue),
         Event::WithdrawalBooked { id, received } => loans::book_withdrawal(state, *id, *received),
         Event::LoanWrittenOff { place, from, to } => {
             loans::subtract(state, *place, from.left_after(*to));
         }
-        Event::PayeeNamed { payee, label } => {
-            Arc::make_mut(&mut state.payee_names).insert(*payee, label.clone());
-        }
-        Event::PayeeForgotten { payee } => {
-            Arc::make_mut(&mut state.payee_names).remove(payee);
-        }
+        Event::PayeeNamed { payee, label } => payees::name(state, *payee, label.as_ref()),
         Event::TradeFeeCounted { id, fee } => plans::count_fee(state, id, *fee),
         Event::PaymentLapsed { id } => prompts::lapse(state, id),
         // `apply` drops lapsed authorizations after every entry, so this event changes nothing.

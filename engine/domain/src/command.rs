@@ -21,7 +21,7 @@ use crate::idempotency::Prior;
 use crate::identity::Identity;
 use crate::loans::LoanPlace;
 use crate::outboxes::Send;
-use crate::payees::Payee;
+use crate::payee::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
@@ -197,14 +197,10 @@ pub enum Action {
         chain: ChainId,
         venue: VenueId,
     },
-    /// Records the operator's label of a payee.
+    /// Records the operator's label of a payee, or removes it.
     NamePayee {
         payee: Payee,
-        label: PayeeLabel,
-    },
-    /// Removes the label of a payee.
-    ForgetPayee {
-        payee: Payee,
+        label: Option<PayeeLabel>,
     },
     /// Records the amount that an operator's withdrawal returned, by its receipt.
     BookWithdrawal {

@@ -78,16 +78,13 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::AcceptJournal => journal::accept(state, command),
         Action::TrustVenue(given) => venues::trust(state, command, given),
         Action::UntrustVenue { chain, venue } => venues::untrust(state, *chain, *venue),
-        Action::NamePayee { payee, label } => payees::name(state, command, *payee, label),
-        Action::ForgetPayee { payee } => payees::forget(state, command, *payee),
+        Action::NamePayee { payee, label } => payees::name(state, command, *payee, label.as_ref()),
         Action::BookWithdrawal { id, received } => venues::book(state, command, *id, *received),
         Action::WriteOff { place, to } => venues::write_off(state, command, place, *to),
         Action::Ask(ask) => requests::ask(state, command, ask),
         Action::Recall(recall) => requests::recall(state, command, recall),
         Action::Approve(approval) => requests::approve(state, command, approval),
-        Action::Deny { id, reason, by } => {
-            requests::deny(state, command, *id, reason.as_ref(), *by)
-        }
+        Action::Deny { id, reason, by } => requests::deny(state, command, *id, reason, *by),
         Action::Signed { id, signature } => Ok(payments::record_signature(state, *id, signature)),
         Action::Prompt { id, nonce } => prompts::prompt(state, command, *id, *nonce),
         Action::FailPrompt { id } => prompts::fail(state, command, *id),

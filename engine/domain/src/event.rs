@@ -25,7 +25,7 @@ use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::loans::LoanPlace;
 use crate::outboxes::Send;
-use crate::payees::Payee;
+use crate::payee::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::prompts::WaitEnd;
 use crate::refusal::Refusal;
@@ -333,13 +333,10 @@ pub enum Event {
     ///
     /// Written only when no other entry is due.
     AuthorizationsLapsed,
+    /// The operator gave a payee a label, or removed it.
     PayeeNamed {
         payee: Payee,
-        label: PayeeLabel,
-    },
-    /// The operator removed the label of a payee.
-    PayeeForgotten {
-        payee: Payee,
+        label: Option<PayeeLabel>,
     },
 }
 

@@ -72,6 +72,7 @@ pub mod loan_context;
 pub mod loan_text;
 pub mod loans;
 pub mod outboxes;
+pub mod payee;
 pub mod payees;
 pub mod plan;
 mod plan_prompts;

@@ -6,10 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use alloy_primitives::Address;
 use bursar_core::card::PaidBefore;
 use bursar_core::money::Usd;
-use bursar_core::networks::ChainId;
 use bursar_core::payee_label::PayeeLabel;
 use bursar_core::text;
 use bursar_core::time::Utc;
@@ -18,15 +16,9 @@ use serde::{Deserialize, Serialize};
 use crate::apply::{ChangedRecord, apply};
 use crate::approver::Approver;
 use crate::event::{Entry, Event};
-use crate::requests::{PaymentAsk, Request, Status};
+pub use crate::payee::Payee;
+use crate::requests::{Request, Status};
 use crate::state::State;
-
-/// One address on one network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Payee {
-    pub chain: ChainId,
-    pub address: Address,
-}
 
 /// Totals of the payments that were authorized to a payee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,13 +35,6 @@ pub struct PaymentTotals {
 
 /// The totals of each payee.
 pub type Tally = BTreeMap<Payee, PaymentTotals>;
-
-impl Payee {
-    /// Returns the payee of a payment.
-    pub fn of(payment: &PaymentAsk) -> Self {
-        Self { chain: payment.chain, address: payment.payee }
-    }
-}
 
 /// Returns the operator's label of the payee of a payment.
 pub fn label<'a>(state: &'a State, request: &Request) -> Option<&'a PayeeLabel> {

@@ -3,8 +3,9 @@
 //! Dangers must stay rare. If every card asked for the amount, nobody would read them.
 
 use alloy_primitives::Address;
-use bursar_core::card::{Card, Level, Risk, RiskKind};
+use bursar_core::card::Card;
 use bursar_core::money::Usd;
+use bursar_core::risk::{Level, Risk, RiskKind};
 use bursar_core::text;
 
 /// Number of earlier prices from which the usual price is known.

@@ -21,7 +21,7 @@ use crate::agents::{Agent, PolicyRecord};
 use crate::assess::trading::Commitments;
 use crate::loans::Loans;
 use crate::outboxes::Outboxes;
-use crate::payees::Payee;
+use crate::payee::Payee;
 use crate::plan::Quote;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;

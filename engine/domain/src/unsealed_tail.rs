@@ -38,8 +38,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         Event::SettingChanged { from, to } => {
             !to.loosens(&before.settings) && *from == to.current_value(&before.settings)
         }
-        // A wrong password for a locked wallet is recorded without a seal. With an unlocked wallet the entry gets a
-        // seal.
+        // With an unlocked wallet the entry gets a seal.
         Event::PasswordRefused { times } => {
             *times == before.passwords_refused.saturating_add(1)
         }
@@ -82,7 +81,6 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }
         | Event::PayeeNamed { .. }
-        | Event::PayeeForgotten { .. }
         | Event::SettlementReported { .. }
         // A locked wallet opens no transaction and ends no submission, so it changes no plan.
         | Event::ExecutionStarted { .. }

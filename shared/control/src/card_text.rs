@@ -1,16 +1,13 @@
 //! How a card is shown to the operator: one text for console, command line and prompts.
 
+mod loan;
+
 use std::fmt;
 
-use bursar_core::card::{
-    AssetCard, Balance, Card, DeviceCard, HoldReason, Level, LoanCard, LoanTerms, Risk, RiskKind,
-    TradeCard,
-};
+use bursar_core::card::{AssetCard, Balance, Card, DeviceCard, HoldReason, TradeCard};
 use bursar_core::money::Usd;
+use bursar_core::risk::{Level, Risk, RiskKind};
 use bursar_core::text::{self, Zone};
-
-/// Maximum number of characters that a card shows of a venue's name.
-const VENUE_NAME_WIDTH: usize = 40;
 
 /// Maximum number of characters that a card shows of a URL.
 const URL_WIDTH: usize = 120;
@@ -18,7 +15,7 @@ const URL_WIDTH: usize = 120;
 /// A row of a card, with untrusted text quoted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The name in the first column. The head of a card has no other text.
+    /// The name in the first column, and the only text of a card's head.
     pub name: String,
     pub level: Level,
     pub value: String,
@@ -51,7 +48,7 @@ pub fn lines(card: &Card) -> Vec<String> {
 pub fn rows(card: &Card, zone: Option<&Zone>) -> Vec<Row> {
     match (&card.trade, &card.loan) {
         (Some(trade), _) => trade_rows_of(card, trade, zone),
-        (None, Some(loan)) => loan_rows_of(card, loan, zone),
+        (None, Some(loan)) => loan::rows(card, loan, zone),
         (None, None) => payment_rows(card, zone),
     }
 }
@@ -234,93 +231,6 @@ fn trade_rows_of(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Row
     lines
 }
 
-/// Formats the card of a loan.
-fn loan_rows_of(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<Row> {
-    let terms = &card.terms;
-    let action = terms.loan.as_ref().map_or("", |terms| terms.action.as_str());
-    let mut lines = head_rows(card);
-    lines.extend(loan_rows(loan, terms.loan.as_ref(), &card.network_title, zone));
-    lines.extend([row("address", format!("{} ({})", terms.address, card.label))]);
-    lines.extend(card.device.iter().flat_map(|device| device_lines(device)));
-    lines.extend([
-        row(
-            "today",
-            format!(
-                "{} of {} operations, without this {action}",
-                loan.operations, loan.operations_max
-            ),
-        ),
-        policy_row(card, "deposit"),
-        row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
-        row("card", card.digest.clone()),
-    ]);
-    if let Some(obstacle) = &card.obstacle {
-        lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
-    }
-    lines
-}
-
-/// Formats what was measured about a loan.
-fn loan_rows(
-    loan: &LoanCard,
-    terms: Option<&LoanTerms>,
-    network: &str,
-    zone: Option<&Zone>,
-) -> Vec<Row> {
-    let quoted = zone.map_or_else(|| loan.quoted.clone(), |zone| zone.moment(&loan.quoted));
-    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-    let (action, venue) = terms.map_or(("", ""), |terms| (&*terms.action, &*terms.venue));
-    let moves = match terms.map(|terms| terms.unit.as_str()) {
-        Some("all") => format!("everything, about {}", loan.moves),
-        Some("shares") => format!("{}, about {}", loan.shares, loan.moves),
-        _assets => loan.moves.clone(),
-    };
-    let name = text::quoted(&loan.venue_name, VENUE_NAME_WIDTH);
-    let mut lines = vec![
-        row(
-            if action == "supply" { "lends" } else { "withdraws" },
-            format!("{moves} on {network}"),
-        ),
-        row("venue", format!("{name}, {}", loan.kind)),
-        row("at", venue.to_owned()),
-        row("trust", loan.trust.clone()).warn_if(!loan.is_trusted),
-    ];
-    lines.extend(loan.curator.as_ref().map(|curator| row("curator", curator.clone())));
-    lines.extend(loan.owner.as_ref().map(|owner| row("owner", owner.clone())));
-    if let Some(worth) = &loan.worth {
-        lines.push(row("gets", format!("{}, worth {worth}  (quoted {quoted})", loan.shares)));
-        let lent = match &loan.lent {
-            Some(lent) => {
-                format!("{} -> {} of at most {} USD", lent.before, lent.after, loan.ceiling)
-            }
-            None => "cannot be read completely: nothing can be added".to_owned(),
-        };
-        lines.push(row("lent", lent));
-    } else {
-        lines.push(row("gives", format!("{}  (quoted {quoted})", loan.shares)));
-    }
-    let withdrawable = known(&loan.withdrawable);
-    lines.extend([
-        row("position", format!("{}, {withdrawable} can be withdrawn now", loan.position)),
-        row("free", format!("{} for all lenders of the venue", known(&loan.free))),
-        row("gas", gas_text(&loan.gas, loan.transactions)),
-        row(
-            "effects",
-            if loan.effects_proven {
-                "simulated: only this moves, nothing else changes".to_owned()
-            } else {
-                "NOT simulated as a whole".to_owned()
-            },
-        )
-        .warn_if(!loan.effects_proven),
-    ]);
-    let calls = loan.calls.iter().enumerate();
-    lines.extend(
-        calls.map(|(index, call)| row(&format!("step {}", index.saturating_add(1)), call.clone())),
-    );
-    lines
-}
-
 /// The address and the tokens of a trade, and the value that counts against the daily volume.
 #[derive(Debug, Clone, Copy)]
 pub struct TradeAddresses<'a> {
@@ -492,7 +402,7 @@ fn balance_text(card: &Card, zone: Option<&Zone>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::card::{Change, Lane, PaidBefore, Terms, digest};
+    use bursar_core::card::{Change, Lane, LoanCard, PaidBefore, Terms, digest};
 
     fn terms() -> Terms {
         Terms {

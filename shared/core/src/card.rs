@@ -10,57 +10,10 @@ use crate::json::{Object, Value};
 use crate::limits::LISTED_URL_CHARS_MAX;
 use crate::money::{Usd, usd_text};
 use crate::payee_label::PayeeLabel;
+use crate::risk::{Level, Risk};
 use crate::text;
 
-/// The lane of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Lane {
-    Payment,
-    Trade,
-    Loan,
-}
-
-impl Lane {
-    pub const ALL: [Self; 3] = [Self::Payment, Self::Trade, Self::Loan];
-
-    /// Returns the stable text on the wire.
-    pub fn text(self) -> &'static str {
-        match self {
-            Lane::Payment => "payment",
-            Lane::Trade => "trade",
-            Lane::Loan => "loan",
-        }
-    }
-}
-
-/// One value for each lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ByLane<T> {
-    pub payment: T,
-    pub trade: T,
-    pub loan: T,
-}
-
-impl<T> ByLane<T> {
-    /// Returns the value of a lane.
-    pub fn of(&self, lane: Lane) -> &T {
-        match lane {
-            Lane::Payment => &self.payment,
-            Lane::Trade => &self.trade,
-            Lane::Loan => &self.loan,
-        }
-    }
-
-    /// Returns the value of a lane, to change it.
-    pub fn of_mut(&mut self, lane: Lane) -> &mut T {
-        match lane {
-            Lane::Payment => &mut self.payment,
-            Lane::Trade => &mut self.trade,
-            Lane::Loan => &mut self.loan,
-        }
-    }
-}
+pub use crate::lane::{ByLane, Lane};
 
 crate::code_table! {
     /// The reason why a request needs the operator.
@@ -104,48 +57,6 @@ crate::code_table! {
     Device "device" "the key of the paying address is in a Ledger";
     // The number is `limits::FAILED_PLANS_PER_DAY_MAX`.
     FailedPlans "failed_plans" "20 trades and supplies of this agent paid for gas today (UTC) and failed";
-}
-
-/// How much a row of a card matters. Later levels matter more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    Note,
-    Warning,
-    /// The operator must type the amount to approve the request.
-    Danger,
-}
-
-impl Level {
-    /// Returns the mark of the level on a screen: a sign and a word, so that it does not depend on colours.
-    pub fn mark(self) -> &'static str {
-        match self {
-            Level::Note => "",
-            Level::Warning => "! WARNING: ",
-            Level::Danger => "!! DANGER: ",
-        }
-    }
-}
-
-crate::code_table! {
-    /// The reason why a payment may not be what it seems.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum RiskKind;
-    FirstPayment "first_payment" "you have never approved a payment to this address";
-    LargeFirstPayment "large_first_payment" "you have never approved a payment to this address, and this is a large one";
-    SimilarAddress "similar_address" "the address resembles that of a payee whom you know, but is another";
-    SimilarHost "similar_host" "the host resembles one that you have paid, but is another";
-    UnusualPrice "unusual_price" "the price is at least ten times this payee's usual price";
-}
-
-/// A risk of a payment, as the engine sees it at the moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Risk {
-    pub kind: RiskKind,
-    pub level: Level,
-    /// The risk with its data, as a phrase for the operator.
-    pub text: String,
 }
 
 /// The terms that an approval would sign.

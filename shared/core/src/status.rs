@@ -337,8 +337,6 @@ pub enum EntryKind {
     LoanWrittenOff,
     #[strum(serialize = "payee.named")]
     PayeeNamed,
-    #[strum(serialize = "payee.forgotten")]
-    PayeeForgotten,
     #[strum(serialize = "venue.trusted")]
     VenueTrusted,
     #[strum(serialize = "venue.untrusted")]
@@ -437,10 +435,8 @@ mod tests {
              denied expired awaiting_device not_signed"
         );
         assert_eq!(texts::<DecidedStatus>().join(" "), "signed executing denied awaiting_device");
-        assert_eq!(
-            texts::<AgentStatus>().join(" "),
-            "uncommissioned active limit_reached suspended"
-        );
+        let agents = texts::<AgentStatus>().join(" ");
+        assert_eq!(agents, "uncommissioned active limit_reached suspended");
         assert_eq!(
             texts::<SendStatus>().join(" "),
             "waiting sent included done failed cancelled dropped unknown"

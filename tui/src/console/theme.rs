@@ -138,6 +138,7 @@ impl Theme {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_arithmetic, reason = "contrasts of colours are no money")]
 mod tests {
     use super::*;
 

@@ -5,12 +5,19 @@ use std::sync::Arc;
 use alloy_primitives::U256;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Round, Usd};
+use bursar_core::networks::ChainId;
+use bursar_morpho::VenueId;
 use bursar_morpho::worth::loss_max;
 
 use crate::loans::LoanPlace;
 use crate::plan::{ExecutionEnd, Quote};
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
+
+/// Removes the operator's trust in a venue.
+pub(super) fn untrust(state: &mut State, chain: ChainId, venue: VenueId) {
+    Arc::make_mut(&mut state.loans).confirm(chain, venue, None);
+}
 
 /// Records the measurement of a loan that was allowed or is being executed.
 pub(super) fn record_quote(state: &mut State, ask: &LaneAsk, quote: &Quote) {

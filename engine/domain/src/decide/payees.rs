@@ -7,25 +7,28 @@ use crate::cards::own_label;
 use crate::command::Command;
 use crate::decision::{Decision, require_unlocked};
 use crate::event::Event;
-use crate::payees::Payee;
+use crate::payee::Payee;
 use crate::refusal::Refusal;
 use crate::state::State;
 
 /// Maximum number of labelled payees, because every snapshot copies all of them.
 const LABELS_MAX: usize = 1_000;
 
-/// Records a label. A label shows the operator where money goes, so the wallet must be unlocked.
+/// Records a label, or removes it.
+///
+/// A label shows the operator where money goes, so the wallet must be unlocked.
 ///
 /// # Errors
 /// `NAME_TAKEN` if the payee has another label, or if a reader may mistake the label for another one. `IN_USE` if the
-/// payee is an address of this wallet, or if there are too many labels.
+/// payee is an address of this wallet, or if there are too many labels. `NOTHING_FOUND` if there is no label to remove.
 pub(super) fn name(
     state: &State,
     command: &Command,
     payee: Payee,
-    label: &PayeeLabel,
+    label: Option<&PayeeLabel>,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
+    let Some(label) = label else { return forget(state, payee) };
     if let Some(own) = own_label(state, payee.address) {
         let message = format!("This is an address of your wallet, labelled {own}.");
         return Err(Refusal::because(Code::InUse, message));
@@ -52,18 +55,13 @@ pub(super) fn name(
         let message = format!("There are {LABELS_MAX} names: forget one first.");
         return Err(Refusal::because(Code::InUse, message));
     }
-    Ok(Decision::done(vec![Event::PayeeNamed { payee, label: label.clone() }]))
+    Ok(Decision::done(vec![Event::PayeeNamed { payee, label: Some(label.clone()) }]))
 }
 
-/// Removes the label of a payee.
-///
-/// # Errors
-/// `NOTHING_FOUND` if the payee has none.
-pub(super) fn forget(state: &State, command: &Command, payee: Payee) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
+fn forget(state: &State, payee: Payee) -> Result<Decision, Refusal> {
     if !state.payee_names.contains_key(&payee) {
         let message = "This payee has no name: see `payee list`.";
         return Err(Refusal::because(Code::NothingFound, message));
     }
-    Ok(Decision::done(vec![Event::PayeeForgotten { payee }]))
+    Ok(Decision::done(vec![Event::PayeeNamed { payee, label: None }]))
 }

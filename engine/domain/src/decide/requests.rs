@@ -303,9 +303,10 @@ pub(super) fn deny(
     state: &State,
     command: &Command,
     id: RequestId,
-    reason: Option<&String>,
+    reason: &Option<String>,
     by: Client,
 ) -> Result<Decision, Refusal> {
+    let reason = reason.as_ref();
     if let Some(plan) = state.executing.get(&id).filter(|plan| state.is_at_device(plan)) {
         return plans::deny(state, command, plan, reason);
     }

@@ -21,7 +21,7 @@ pub(super) async fn run(engine: &EngineContext, order: PayeeOrder) -> Result<Don
                 engine.core.reader().payee_totals(payee).is_ok_and(|paid| paid.is_some())
             };
             let (payee, network) = find(&address, network.as_deref(), was_paid)?;
-            act(engine, Action::NamePayee { payee, label: label.clone() }).await?;
+            act(engine, Action::NamePayee { payee, label: Some(label.clone()) }).await?;
             Ok(Answer::Payee(answer(&payee, network, Some(label))).into())
         }
         PayeeOrder::List => {
@@ -37,7 +37,7 @@ pub(super) async fn run(engine: &EngineContext, order: PayeeOrder) -> Result<Don
             let names = engine.core.view().state.payee_names.clone();
             let (payee, network) =
                 find(&address, network.as_deref(), |payee| names.contains_key(payee))?;
-            act(engine, Action::ForgetPayee { payee }).await?;
+            act(engine, Action::NamePayee { payee, label: None }).await?;
             Ok(Answer::Payee(answer(&payee, network, None)).into())
         }
     }

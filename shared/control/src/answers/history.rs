@@ -125,7 +125,9 @@ pub struct LoanAnswer {
 pub struct ReceiptAnswer {
     /// In AP2 format, as the agent server returns it.
     pub form: serde_json::Value,
-    /// The operator's name of the payee. The form does not contain it, because agents receive the form, too.
+    /// The operator's name of the payee.
+    ///
+    /// The form does not contain it, because agents receive the form, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payee_name: Option<PayeeLabel>,
     pub refused: Option<RefusedAnswer>,

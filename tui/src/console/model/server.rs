@@ -268,6 +268,15 @@ fn is_request_entry(row: &ActivityRow) -> bool {
     ["payment.", "trade.", "loan."].iter().any(|lane| row.kind.text().starts_with(lane))
 }
 
+const CHANGED_BY_LOANS: &[Topic] = &[
+    Topic::Requests,
+    Topic::Agents,
+    Topic::Payments,
+    Topic::Balances,
+    Topic::Positions,
+    Topic::Status,
+];
+
 /// Returns the topics that an entry of this kind makes stale.
 pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
     match kind {
@@ -316,15 +325,8 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::LoanWithdrawalBooked
         | EntryKind::LoanWrittenOff
         | EntryKind::VenueTrusted
-        | EntryKind::VenueUntrusted => &[
-            Topic::Requests,
-            Topic::Agents,
-            Topic::Payments,
-            Topic::Balances,
-            Topic::Positions,
-            Topic::Status,
-        ],
-        EntryKind::PayeeNamed | EntryKind::PayeeForgotten => &[Topic::Requests, Topic::Payments],
+        | EntryKind::VenueUntrusted => CHANGED_BY_LOANS,
+        EntryKind::PayeeNamed => &[Topic::Requests, Topic::Payments],
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {
             &[Topic::Payments, Topic::Balances]
         }

@@ -6,7 +6,8 @@ mod state;
 mod visibility;
 
 use bursar_control::card_text;
-use bursar_core::card::{Card, Level};
+use bursar_core::card::Card;
+use bursar_core::risk::Level;
 use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 

@@ -1,10 +1,11 @@
 //! The operator's names of payees, and the risks of a payment.
 
 use alloy_primitives::{Address, address};
-use bursar_core::card::{Card, Level, PaidBefore, RiskKind};
+use bursar_core::card::{Card, PaidBefore};
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
+use bursar_core::risk::{Level, RiskKind};
 use bursar_domain::event::Entry;
 use bursar_domain::payees::Payee;
 use bursar_domain::risks::{PayeeFacts, payment_risks, resembles};
@@ -22,7 +23,11 @@ fn payee(byte: u8) -> Payee {
 }
 
 fn call(payee: Payee, label: &str) -> Action {
-    Action::NamePayee { payee, label: label.parse().unwrap() }
+    Action::NamePayee { payee, label: Some(label.parse().unwrap()) }
+}
+
+fn forget(payee: Payee) -> Action {
+    Action::NamePayee { payee, label: None }
 }
 
 #[test]
@@ -38,8 +43,8 @@ fn name_is_kept_until_it_is_forgotten_and_shown_on_the_card() {
     assert_eq!(card.payee_name.as_ref().map(|name| name.as_str()), Some("Acme"));
     assert_eq!(card.digest, before.digest, "a name changes no terms");
     assert_eq!(world.run_refused(call(own, "Acme Inc")).code, Code::NameTaken);
-    world.must(Action::ForgetPayee { payee: own });
-    assert_eq!(world.run_refused(Action::ForgetPayee { payee: own }).code, Code::NothingFound);
+    world.must(forget(own));
+    assert_eq!(world.run_refused(forget(own)).code, Code::NothingFound);
     world.must(call(own, "Acme Inc"));
     world.assert_replays();
 }
@@ -68,12 +73,9 @@ fn names_need_an_open_wallet_and_never_follow_a_seal() {
     world.must(call(payee(1), "Acme"));
     world.unlocked = false;
     assert_eq!(world.run_refused(call(payee(2), "Other")).code, Code::WalletLocked);
-    let forget = Action::ForgetPayee { payee: payee(1) };
-    assert_eq!(world.run_refused(forget).code, Code::WalletLocked);
-    for event in [
-        Event::PayeeNamed { payee: payee(2), label: "Other".parse().unwrap() },
-        Event::PayeeForgotten { payee: payee(1) },
-    ] {
+    assert_eq!(world.run_refused(forget(payee(1))).code, Code::WalletLocked);
+    for (payee, label) in [(payee(2), Some("Other".parse().unwrap())), (payee(1), None)] {
+        let event = Event::PayeeNamed { payee, label };
         let entry = Entry { seq: world.state.seq + 1, at: world.now().utc, event };
         assert!(!may_follow_a_seal(&world.state, &entry), "{entry:?}");
     }

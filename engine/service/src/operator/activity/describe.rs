@@ -6,6 +6,7 @@ use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::REPORT_TEXT_BYTES_MAX;
 use bursar_core::money::Atoms;
 use bursar_core::networks::{self, ChainId};
+use bursar_core::payee_label::PayeeLabel;
 use bursar_core::settings::keys::Key;
 use bursar_core::status::EntryKind;
 use bursar_core::text;
@@ -203,18 +204,13 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::TradeEnded, Request(*id), some_text(end_text(end)))
         }
         Event::PayeeNamed { payee, label } => {
-            let detail =
-                format!("{} for {}", text::quoted(label.as_str(), usize::MAX), payee_text(payee));
-            (EntryKind::PayeeNamed, Wallet, Some(detail))
-        }
-        Event::PayeeForgotten { payee } => {
-            (EntryKind::PayeeForgotten, Wallet, Some(payee_text(payee)))
+            (EntryKind::PayeeNamed, Wallet, Some(payee_text(payee, label.as_ref())))
         }
         Event::VenueTrusted { chain, venue, .. } => {
-            (EntryKind::VenueTrusted, Wallet, Some(venue_text(*chain, venue)))
+            about_venue(EntryKind::VenueTrusted, *chain, venue)
         }
         Event::VenueUntrusted { chain, venue } => {
-            (EntryKind::VenueUntrusted, Wallet, Some(venue_text(*chain, venue)))
+            about_venue(EntryKind::VenueUntrusted, *chain, venue)
         }
         Event::WithdrawalBooked { received, .. } => {
             (EntryKind::LoanWithdrawalBooked, Wallet, Some(withdrawal_text(*received)))
@@ -275,8 +271,16 @@ fn venue_text(chain: ChainId, venue: &VenueId) -> String {
     format!("{venue} on {}", network_text(chain))
 }
 
-fn payee_text(payee: &Payee) -> String {
-    format!("{} on {}", payee.address.to_checksum(None), network_text(payee.chain))
+/// Describes an entry about a venue.
+fn about_venue(kind: EntryKind, chain: ChainId, venue: &VenueId) -> Description<'static> {
+    (kind, EntrySubject::Wallet, Some(venue_text(chain, venue)))
+}
+
+/// Formats a payee with its new name.
+fn payee_text(payee: &Payee, label: Option<&PayeeLabel>) -> String {
+    let name = label.map(|label| text::quoted(label.as_str(), usize::MAX));
+    let name = name.unwrap_or_else(|| "no name".to_owned());
+    format!("{name} for {} on {}", payee.address.to_checksum(None), network_text(payee.chain))
 }
 
 fn network_text(chain: ChainId) -> String {
