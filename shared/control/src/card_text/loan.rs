@@ -3,7 +3,7 @@
 use bursar_core::card::{Card, LoanCard, LoanTerms};
 use bursar_core::text::{self, Zone};
 
-use super::{Row, device_lines, gas_text, head_rows, policy_row, row};
+use super::rows::{Row, device_lines, gas_text, head_rows, policy_row, row};
 
 /// Maximum number of characters that a card shows of a venue's name.
 const VENUE_NAME_WIDTH: usize = 40;

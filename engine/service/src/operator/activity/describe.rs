@@ -2,6 +2,7 @@
 
 use bursar_control::answers::ActivityRow;
 use bursar_core::change::{self, Change};
+use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::REPORT_TEXT_BYTES_MAX;
 use bursar_core::money::Atoms;
@@ -176,7 +177,7 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentRefused, NewRequest(draft), Some(refusal_text(refusal)))
         }
         Event::PaymentApproved { id, by, .. } => {
-            (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
+            (EntryKind::PaymentApproved, Request(*id), by_text(by))
         }
         Event::RequestDenied { id, reason, by, .. } => {
             // The operator wrote the reason, so it is not quoted like an agent's text.
@@ -190,7 +191,7 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::ExecutionStarted { draft, .. } => (EntryKind::TradeStarted, NewRequest(draft), None),
         Event::ExecutionApproved { id, by, .. } => {
-            (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
+            (EntryKind::TradeApproved, Request(*id), by_text(by))
         }
         Event::StepOpened { id, purpose, .. } => {
             (EntryKind::TradeStepOpened, Request(*id), some_text(purpose.text()))
@@ -291,6 +292,10 @@ fn network_text(chain: ChainId) -> String {
 fn send_text(send: &Send) -> String {
     let to = send.to.to_checksum(None);
     format!("{} from {} to {to}, by {}", send.amount_text(), send.label, send.by)
+}
+
+fn by_text(by: &Client) -> Option<String> {
+    Some(format!("by {by}"))
 }
 
 fn some_text(text: impl ToString) -> Option<String> {
