@@ -177,13 +177,10 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentRefused, NewRequest(draft), Some(refusal_text(refusal)))
         }
         Event::PaymentApproved { id, by, .. } => {
-            (EntryKind::PaymentApproved, Request(*id), by_text(by))
+            (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
         }
         Event::RequestDenied { id, reason, by, .. } => {
-            // The operator wrote the reason, so it is not quoted like an agent's text.
-            let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
-            let detail = format!("by {by}{}", reason.unwrap_or_default());
-            (EntryKind::PaymentDenied, Request(*id), Some(detail))
+            (EntryKind::PaymentDenied, Request(*id), Some(denial_text(by, reason.as_deref())))
         }
         Event::RequestExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
         Event::RequestRejected { id, refusal } => {
@@ -191,7 +188,7 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::ExecutionStarted { draft, .. } => (EntryKind::TradeStarted, NewRequest(draft), None),
         Event::ExecutionApproved { id, by, .. } => {
-            (EntryKind::TradeApproved, Request(*id), by_text(by))
+            (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
         }
         Event::StepOpened { id, purpose, .. } => {
             (EntryKind::TradeStepOpened, Request(*id), some_text(purpose.text()))
@@ -294,8 +291,10 @@ fn send_text(send: &Send) -> String {
     format!("{} from {} to {to}, by {}", send.amount_text(), send.label, send.by)
 }
 
-fn by_text(by: &Client) -> Option<String> {
-    Some(format!("by {by}"))
+fn denial_text(by: &Client, reason: Option<&str>) -> String {
+    // The operator wrote the reason, so it is not quoted like an agent's text.
+    let reason = reason.map(|reason| format!(": {}", text::visible(reason)));
+    format!("by {by}{}", reason.unwrap_or_default())
 }
 
 fn some_text(text: impl ToString) -> Option<String> {
