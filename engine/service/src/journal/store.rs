@@ -176,7 +176,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn payees(&self, visit: &mut VisitPayee<'_>) -> Result<(), StoreError>;
     /// Returns the approved payees on a payee's network whose addresses resemble its address.
     fn similar_payees(&self, payee: &Payee) -> Result<Vec<Payee>, StoreError>;
-    /// Returns the index rows whose keys begin with `start`, at most [`INDEX_ROWS_MAX`].
+    /// Returns the index rows whose keys begin with `start`, a few hundred at most.
     fn index_rows(&self, start: &[u8]) -> Result<Vec<(Vec<u8>, u64)>, StoreError>;
     /// Visits the requests, newest first; `false` stops.
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError>;
