@@ -103,7 +103,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         digest,
         payee_label: payment.and_then(|payment| own_label(state, payment.payee)),
         payee_name: payees::label(state, request).cloned(),
-        // The caller that shows the card fills in these fields: no decision may depend on them.
+        // The caller that shows the card fills in these fields. The core's decisions do not depend on them.
         risks: Vec::new(),
         paid_before: None,
         paid_before_unknown_reason: None,

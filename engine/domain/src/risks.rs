@@ -20,6 +20,8 @@ const HOST_CHARS_MAX: usize = 60;
 pub struct PayeeFacts {
     /// The prices of the latest payments to the payee, in any order.
     pub prices: Vec<Usd>,
+    /// The highest price that an operator approved for the payee.
+    pub approved_price: Option<Usd>,
     /// A known payee whose address resembles the payee's, with its label if it has one.
     pub similar: Option<(Address, Option<String>)>,
     /// A host that was paid before and resembles the payment's host.
@@ -44,10 +46,8 @@ pub fn payment_risks(card: &Card, typed_from: Usd, facts: &PayeeFacts) -> Vec<Ri
     let mut add =
         |kind: RiskKind, level: Level, text: String| risks.push(Risk { kind, level, text });
     let is_known = !card.has_unknown_payee();
-    if !is_known
-        && card.payee_name.is_none()
-        && let Some((other, label)) = &facts.similar
-    {
+    // A name does not make an address known: the operator may have copied the wrong one.
+    if !is_known && let Some((other, label)) = &facts.similar {
         let name = label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
         let text = format!("this is NOT {other}{name}, whose ends are the same");
         add(RiskKind::SimilarAddress, Level::Danger, text);
@@ -61,6 +61,8 @@ pub fn payment_risks(card: &Card, typed_from: Usd, facts: &PayeeFacts) -> Vec<Ri
         && usual > Usd::ZERO
         && !card.unpriced
         && card.usd.0 / UNUSUAL_FACTOR >= usual.0
+        // Otherwise each payment that is not automatic would be unusual for a payee with many small prices.
+        && facts.approved_price.is_none_or(|approved| card.usd > approved)
     {
         let text = format!("the price is {} USD; the usual one of this payee is {usual}", card.usd);
         add(RiskKind::UnusualPrice, Level::Danger, text);

@@ -28,7 +28,10 @@ pub use error::{JournalError, read_fault};
 pub use head::{Hash, Head, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::{visit_after, visit_range};
-pub(crate) use payees::{host_keys, host_of_key, price_keys, rows_equal};
+pub(crate) use payees::{
+    address_of_key, approved_price_key, host_and_parents, host_keys, host_of_key, price_keys,
+    rows_equal, similar_keys,
+};
 pub use redb_store::{Checkpoints, RedbStore, check_closed_journal, create_owner_only};
 pub use slip::{SigningOrder, Slip, Subject, Terms};
 pub use store::{

@@ -51,9 +51,21 @@ pub enum HostRefusal {
     Invalid,
 }
 
-/// Returns the host that a WHATWG client calls for a URL, even if [`host_of`] rejects the URL.
+/// Returns the host that a client calls for an http(s) URL, even if the URL has user info, which [`host_of`] rejects.
+///
+/// Returns `None` for other invalid URLs, and for a host with characters that no DNS name has.
 pub fn called_host(url: &str) -> Option<String> {
-    Some(without_root(Url::parse(url).ok()?.host_str()?).to_owned())
+    let mut parsed = Url::parse(url).ok().filter(|_url| odd_character(url).is_none())?;
+    parsed.set_username("").ok()?;
+    parsed.set_password(None).ok()?;
+    let host = acceptable_host(&parsed).ok()?;
+    let is_dns = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    match host {
+        Host::Domain(name) => Some(without_root(name).to_owned()).filter(|name| is_dns(name)),
+        address @ (Host::Ipv4(_) | Host::Ipv6(_)) => Some(address.to_string()),
+    }
 }
 
 /// Returns a host with its labels in Punycode decoded, whether or not they are valid (UTS 46).
@@ -262,8 +274,6 @@ mod tests {
         names.iter().map(|name| HostEntry::parse(name).unwrap()).collect()
     }
 
-    /// For each of these URLs, some HTTP clients call the host before the odd character, and other clients call a
-    /// subdomain of `good.example`.
     #[test]
     fn hosts_that_can_be_mistaken_have_the_same_key() {
         let key = lookalike_key("paypal.com");
@@ -276,9 +286,16 @@ mod tests {
         }
         let called = called_host("https://paypal.com@evil.example:8443/a?b");
         assert_eq!(called.as_deref(), Some("evil.example"));
-        assert_eq!(called_host("nothing"), None);
+        let long = format!("https://{}.example/", "a.".repeat(130));
+        for none in
+            ["nothing", "x://PayPal/", "https://a\"b.example/", "https://a\\@b.example/", &long]
+        {
+            assert_eq!(called_host(none), None, "{none}");
+        }
     }
 
+    /// For each of these URLs, some HTTP clients call the host before the odd character, and other clients call a
+    /// subdomain of `good.example`.
     #[test]
     fn a_url_with_two_hosts_passes_no_list() {
         for (url, other) in [

@@ -194,7 +194,11 @@ impl App {
     /// Handles a key, unless it is part of the terminal's reply about its background.
     async fn key(&mut self, key: KeyEvent, screen: &mut Screen) -> io::Result<bool> {
         match self.reply.read(key) {
-            Read::Partial => Ok(false),
+            Read::Partial => {
+                // A key just before it was not typed alone.
+                self.model.unconfirmed_key = None;
+                Ok(false)
+            }
             Read::Reply(background) => {
                 self.model.background = background.or(self.model.background);
                 Ok(false)

@@ -1,6 +1,6 @@
 //! Colours and characters. A word or a sign always repeats the meaning of a colour.
 //!
-//! Each palette reaches a contrast of 4.5:1 on its background (WCAG 2.2, success criterion 1.4.3). Its colours are
+//! Each palette reaches a contrast of 4.5:1 on black or on white (WCAG 2.2, success criterion 1.4.3). Its colours are
 //! those of the 256-colour table from 16 on, which themes of terminals do not change.
 
 use bursar_core::settings::ConsolePalette;
@@ -97,7 +97,7 @@ impl Palette {
     fn colors(self) -> Option<[u8; 5]> {
         match self {
             Palette::Either => Some([243, 63, 29, 131, 163]),
-            Palette::Dark => Some([245, 44, 77, 220, 203]),
+            Palette::Dark => Some([249, 44, 77, 220, 210]),
             Palette::Light => Some([241, 25, 22, 94, 160]),
             Palette::Mono => None,
         }

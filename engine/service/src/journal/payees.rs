@@ -3,17 +3,22 @@
 //! The rows are an unsealed cache of the entries. If they are out of date, the start of the core rebuilds them. Code
 //! that reads every entry also compares the rows: an unlock without a sealed snapshot corrects wrong rows, and the
 //! audit reports them. A payment adds at most one row, a tenth of the size of its entry and record.
+//!
+//! The index has further rows, from which a card's risks follow: the latest prices of a payee, and the address, the
+//! hosts and the highest price of approved payments. They are neither rebuilt nor compared, and begin with the version
+//! of the program that writes them.
 
 use std::collections::btree_map::Entry as Slot;
 use std::ops::RangeInclusive;
 
+use alloy_primitives::Address;
 use bursar_core::hosts;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
 use bursar_domain::payees::{self, Payee, PaymentTotals, Tally, TallyReplay};
 use bursar_domain::risks::resembles;
-use bursar_domain::{Entry, Request, State};
+use bursar_domain::{Entry, PaymentAsk, State};
 
 use super::chain::Journal;
 use super::error::JournalError;
@@ -29,8 +34,8 @@ impl Journal {
     /// If the entry authorized a payment, adds it to the rows that the next commit writes.
     pub fn note_payment(&mut self, entry: &Entry, touched: Option<&ChangedRecord>) {
         let Some((payee, paid)) = payees::payment(entry, touched) else { return };
-        if let Some(ChangedRecord::Request(request)) = touched {
-            self.pending.index.extend(host_row(request, &paid));
+        if paid.approved > 0 {
+            self.index_approval(&payee, paid.usd, touched);
         }
         match self.pending.payees.entry(payee) {
             Slot::Occupied(mut known) => {
@@ -57,6 +62,22 @@ impl Journal {
                         self.pending.payees_incomplete = true;
                     }
                 }
+            }
+        }
+    }
+
+    /// Adds what an approval makes known to the index: the address, the hosts and the price.
+    fn index_approval(&mut self, payee: &Payee, usd: Usd, touched: Option<&ChangedRecord>) {
+        let key = approved_price_key(payee);
+        let before = self.entry_of_key(&key).ok().flatten().unwrap_or(0);
+        self.pending.index.push((key, before.max(usd.0)));
+        let similar = [similar_keys(payee.address), payee.address.to_vec()].concat();
+        self.pending.index.push((similar, payee.chain.0));
+        let Some(ChangedRecord::Request(request)) = touched else { return };
+        for host in request.ask.payment().into_iter().flat_map(PaymentAsk::hosts) {
+            for name in host_and_parents(&host) {
+                let key = [host_keys(name), name.as_bytes().to_vec()].concat();
+                self.pending.index.push((key, request.seq));
             }
         }
     }
@@ -135,6 +156,22 @@ fn price_row(payee: &Payee, times: u64, usd: Usd) -> (Vec<u8>, u64) {
     ([price_keys(payee), vec![place]].concat(), usd.0)
 }
 
+/// Returns the index key of the highest price that an operator approved for a payee.
+pub(crate) fn approved_price_key(payee: &Payee) -> Vec<u8> {
+    [b"m".to_vec(), encode_payee(payee)].concat()
+}
+
+/// Returns the start of the index keys of the approved payees whose addresses resemble an address, on any network.
+pub(crate) fn similar_keys(address: Address) -> Vec<u8> {
+    let [a, b, .., y, z] = address.into_array();
+    vec![b's', a, b, y, z]
+}
+
+/// Returns the payee's address in an index key of [`similar_keys`].
+pub(crate) fn address_of_key(key: &[u8]) -> Option<Address> {
+    Some(<[u8; 20]>::try_from(key.get(5..)?).ok()?.into())
+}
+
 /// Returns the start of the index keys of the approved hosts that look like a host.
 ///
 /// A host name contains no zero byte.
@@ -148,10 +185,17 @@ pub(crate) fn host_of_key(key: &[u8]) -> Option<String> {
     String::from_utf8(parts.nth(1)?.to_vec()).ok()
 }
 
-/// Returns the index row of the host of a payment that an operator approved.
-fn host_row(request: &Request, paid: &PaymentTotals) -> Option<(Vec<u8>, u64)> {
-    let host = request.ask.host().filter(|_host| paid.approved > 0)?;
-    Some(([host_keys(&host), host.into_bytes()].concat(), request.seq))
+/// Returns a host and its parent domains of at least two labels, the host first.
+pub(crate) fn host_and_parents(host: &str) -> Vec<&str> {
+    let mut names = vec![host];
+    let mut rest = host;
+    while let Some((_label, parent)) = rest.split_once('.')
+        && parent.contains('.')
+    {
+        names.push(parent);
+        rest = parent;
+    }
+    names
 }
 
 pub(super) fn behind_error() -> StoreError {
@@ -265,19 +309,39 @@ mod tests {
     }
 
     #[test]
-    fn approved_hosts_are_found_by_what_they_look_like() {
+    fn approved_hosts_and_addresses_are_found_by_what_they_look_like() {
+        let mut journal = Journal::open(Box::new(MemoryStore::default())).unwrap();
         let mut request = authorized_request(1, Identity::Hmac { day: 1, digest: [0; 32] }, Utc(0));
         let payment = request.ask.payment_mut().unwrap();
-        payment.request_url = Some("https://paypal.com/x".to_owned());
-        let paid =
-            PaymentTotals { times: 1, approved: 1, first: Utc(0), last: Utc(0), usd: Usd(3) };
-        let (key, seq) = host_row(&request, &paid).unwrap();
-        assert_eq!((host_of_key(&key).as_deref(), seq), (Some("paypal.com"), 1));
-        for alike in ["paypal.com", "paypa1.com", "xn--pypal-4ve.com"] {
-            assert!(key.starts_with(&host_keys(alike)), "{alike}");
+        payment.request_url = Some("https://www.paypal.com/x".to_owned());
+        let payee = Payee::of(payment);
+        let touched = ChangedRecord::Request(Arc::new(request));
+        for usd in [5, 3] {
+            journal.index_approval(&payee, Usd(usd), Some(&touched));
         }
-        assert!(!key.starts_with(&host_keys("paypal.co")));
-        assert_eq!(host_row(&request, &PaymentTotals { approved: 0, ..paid }), None);
+        journal.append(Event::Frozen, Utc(0)).unwrap();
+        journal.commit().unwrap();
+        let reader = journal.reader();
+        let found = |host: &str| -> Vec<String> {
+            let rows = reader.index_rows(&host_keys(host)).unwrap();
+            rows.iter().filter_map(|(key, _seq)| host_of_key(key)).collect()
+        };
+        for alike in ["paypal.com", "paypa1.com", "xn--pypal-4ve.com"] {
+            assert_eq!(found(alike), ["paypal.com"], "{alike}");
+        }
+        assert_eq!(found("www.paypa1.com"), ["www.paypal.com"]);
+        assert_eq!(found("paypal.co"), Vec::<String>::new());
+        assert_eq!(
+            host_and_parents("a.b.example.com"),
+            ["a.b.example.com", "b.example.com", "example.com"]
+        );
+        let similar = reader.index_rows(&similar_keys(payee.address)).unwrap();
+        assert_eq!(
+            similar.iter().filter_map(|(key, _chain)| address_of_key(key)).collect::<Vec<_>>(),
+            [payee.address]
+        );
+        let approved = reader.index_rows(&approved_price_key(&payee)).unwrap();
+        assert_eq!(approved[0].1, 5, "the highest price");
     }
 
     #[test]

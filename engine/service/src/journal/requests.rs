@@ -232,7 +232,7 @@ impl Journal {
         }
     }
 
-    fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, JournalError> {
+    pub(super) fn entry_of_key(&self, key: &[u8]) -> Result<Option<u64>, JournalError> {
         let pending = self.pending.index.iter().rev().find(|(known, _seq)| known == key);
         match pending {
             Some((_key, seq)) => Ok(Some(*seq)),

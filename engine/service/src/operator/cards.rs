@@ -8,6 +8,7 @@ use std::sync::Arc;
 use alloy_primitives::Address;
 use bursar_core::card::{Balance, Card};
 use bursar_core::money::{TokenAmount, Usd};
+use bursar_core::networks::NETWORKS;
 use bursar_core::time::Moment;
 use bursar_domain::payees::{Payee, PaymentTotals};
 use bursar_domain::risks::{PayeeFacts, payment_risks, resembles};
@@ -17,7 +18,10 @@ use super::support::balance_error;
 use crate::config::Config;
 use crate::context::EngineContext;
 use crate::funds::{AccountKey, CachedBalance, UnknownReason};
-use crate::journal::{Reader, host_keys, host_of_key, price_keys};
+use crate::journal::{
+    Reader, address_of_key, approved_price_key, host_and_parents, host_keys, host_of_key,
+    price_keys, similar_keys,
+};
 
 /// The data that a card shows in addition to the state.
 pub(super) struct CardContext {
@@ -63,16 +67,29 @@ impl CardContext {
     /// Reads the facts from which risks follow. What cannot be read is not known.
     fn facts(&self, state: &State, payment: &PaymentAsk) -> PayeeFacts {
         let payee = Payee::of(payment);
-        let rows = |start: &[u8]| self.reader.index_rows(start).unwrap_or_default();
-        let prices = rows(&price_keys(&payee)).into_iter().map(|(_key, usd)| Usd(usd)).collect();
-        let similar_host = payment.host().and_then(|host| {
-            let approved = rows(&host_keys(&host));
-            let approved: Vec<String> =
-                approved.iter().filter_map(|(key, _seq)| host_of_key(key)).collect();
+        let prices = self.rows(&price_keys(&payee)).into_iter().map(|(_key, usd)| Usd(usd));
+        let approved = self.rows(&approved_price_key(&payee));
+        PayeeFacts {
+            prices: prices.collect(),
+            approved_price: approved.first().map(|(_key, usd)| Usd(*usd)),
+            similar: self.similar(state, &payee),
+            similar_host: payment.hosts().find_map(|host| self.similar_host(&host)),
+        }
+    }
+
+    fn rows(&self, start: &[u8]) -> Vec<(Vec<u8>, u64)> {
+        self.reader.index_rows(start).unwrap_or_default()
+    }
+
+    /// Returns an approved host that a host or one of its parent domains imitates.
+    fn similar_host(&self, host: &str) -> Option<String> {
+        host_and_parents(host).into_iter().find_map(|name| {
+            let approved = self.rows(&host_keys(name));
+            let mut approved = approved.iter().filter_map(|(key, _seq)| host_of_key(key));
+            let first = approved.next()?;
             // A host that was approved itself imitates no other.
-            approved.iter().all(|known| *known != host).then(|| approved.into_iter().next())?
-        });
-        PayeeFacts { prices, similar: self.similar(state, &payee), similar_host }
+            (first != name && approved.all(|known| known != name)).then_some(first)
+        })
     }
 
     /// Returns a known address that resembles the payee's: named, of this wallet, or paid with an approval.
@@ -83,8 +100,19 @@ impl CardContext {
         let own = own.map(|known| (known.address, Some(known.label.to_string())));
         let labelled = named.chain(own).find(|(known, _label)| resembles(*known, payee.address));
         labelled.or_else(|| {
-            let paid = self.reader.similar_payees(payee).unwrap_or_default();
-            paid.first().map(|paid| (paid.address, None))
+            let approved = self.rows(&similar_keys(payee.address));
+            let approved = approved.iter().filter_map(|(key, _chain)| address_of_key(key));
+            let mut others = approved.filter(|known| *known != payee.address);
+            others.next().or_else(|| self.similar_before(payee)).map(|known| (known, None))
+        })
+    }
+
+    /// Returns an address that was approved before the index contained approvals.
+    fn similar_before(&self, payee: &Payee) -> Option<Address> {
+        NETWORKS.iter().find_map(|network| {
+            let there = Payee { chain: network.chain, address: payee.address };
+            let paid = self.reader.similar_payees(&there).unwrap_or_default();
+            paid.first().map(|paid| paid.address)
         })
     }
 

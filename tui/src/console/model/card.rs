@@ -121,13 +121,14 @@ impl CardView {
 
     /// Replaces the card. If its terms or its obstacle changed, approvals are ignored for [`KEY_GUARD_MS`].
     pub(crate) fn replace_card(&mut self, card: &Card, now_ms: u64) {
+        let kinds = |card: &Card| card.risks.iter().map(|risk| risk.kind).collect::<Vec<_>>();
         let same_terms = card.digest == self.card.digest
             && card.usd == self.card.usd
-            && card.type_amount == self.card.type_amount;
+            && card.type_amount == self.card.type_amount
+            && kinds(card) == kinds(&self.card);
         let same = same_terms && card.obstacle == self.card.obstacle;
         let warns = |card: &Card| (card.has_unknown_payee(), card.has_insufficient_balance());
-        let kinds = |card: &Card| card.risks.iter().map(|risk| risk.kind).collect::<Vec<_>>();
-        let same_warnings = warns(card) == warns(&self.card) && kinds(card) == kinds(&self.card);
+        let same_warnings = warns(card) == warns(&self.card);
         // The agent's spending and the balance of its address change often, so they do not change the card.
         self.card = card.clone();
         if !same || !same_warnings {

@@ -49,8 +49,9 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
     match (&request.trade, &request.loan) {
         (None, Some(loan)) => print_loan(to, request, loan),
         (None, None) => {
-            let host =
-                host.as_ref().map_or(String::new(), |host| format!("  {}", quote_foreign(host)));
+            let host = host
+                .as_ref()
+                .map_or(String::new(), |host| format!("  host {}", quote_foreign(host)));
             let name = request.payee_name.as_ref();
             let name =
                 name.map_or(String::new(), |name| format!("  {}", quote_foreign(name.as_str())));

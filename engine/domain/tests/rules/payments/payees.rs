@@ -138,10 +138,11 @@ fn address_with_the_ends_of_a_known_one_is_a_danger() {
     let risks = payment_risks(&card(1, (0, 0)), TYPED_FROM, &facts);
     assert_eq!((risks[0].kind, risks[0].level), (RiskKind::SimilarAddress, Level::Danger));
     assert!(risks[0].text.contains(&format!("NOT {KNOWN} (Acme)")), "{}", risks[0].text);
-    // The operator has approved or named this address itself.
+    // The operator has approved a payment to this address.
     assert_eq!(kinds(&card(1, (1, 1)), &facts), []);
+    // A name alone does not: it may have been given to the wrong address.
     let named = Card { payee_name: Some("B".parse().unwrap()), ..card(1, (0, 0)) };
-    assert_eq!(kinds(&named, &facts), [(RiskKind::FirstPayment, Level::Warning)]);
+    assert_eq!(kinds(&named, &facts)[0], (RiskKind::SimilarAddress, Level::Danger));
 }
 
 #[test]
@@ -156,6 +157,11 @@ fn price_ten_times_the_median_of_three_payments_is_a_danger() {
     assert_eq!(kinds(&known(999_999), &facts(&[100_000, 90_000, 900_000])), []);
     assert_eq!(kinds(&known(1_000_000), &facts(&[100_000, 100_000])), [], "two are too few");
     assert_eq!(kinds(&known(1_000_000), &facts(&[0, 0, 0])), [], "a price of zero says nothing");
+    // The operator has approved such a price before.
+    let small = facts(&[100_000, 90_000, 90_000]);
+    let approved = |usd| PayeeFacts { approved_price: Some(Usd(usd)), ..small.clone() };
+    assert_eq!(kinds(&known(1_000_000), &approved(1_000_000)), []);
+    assert_eq!(kinds(&known(1_000_000), &approved(999_999)), danger);
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::journal::payees::{
 };
 use crate::journal::store::{StoreError, VisitPayee};
 
+/// Maximum number of rows of a search for similar payees.
+const SCANNED_ROWS_MAX: usize = 1_024;
+
 pub(super) const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees");
 
 pub(super) fn insert(
@@ -41,7 +44,9 @@ pub(super) fn similar_rows(
     let (first, last) = payees_near(payee).into_inner();
     let (first, last) = (encode_payee(&first), encode_payee(&last));
     let mut found = Vec::new();
-    for row in table.range::<&[u8]>(first.as_slice()..=last.as_slice())? {
+    // Later approvals are in the index. An agent can make any number of rows, so few are scanned.
+    let rows = table.range::<&[u8]>(first.as_slice()..=last.as_slice())?;
+    for row in rows.take(SCANNED_ROWS_MAX) {
         let (key, bytes) = row?;
         let row = decode_payee(key.value()).zip(decode_totals(bytes.value()));
         found.extend(row.filter(|(other, paid)| is_similar(payee, other, paid)).map(|row| row.0));
