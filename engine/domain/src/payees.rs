@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use bursar_core::card::PaidBefore;
+use bursar_core::hosts;
 use bursar_core::money::Usd;
 use bursar_core::payee_label::PayeeLabel;
 use bursar_core::text;
@@ -17,7 +18,7 @@ use crate::apply::{ChangedRecord, apply};
 use crate::approver::Approver;
 use crate::event::{Entry, Event};
 pub use crate::payee::Payee;
-use crate::requests::{Request, Status};
+use crate::requests::{PaymentAsk, Request, Status};
 use crate::state::State;
 
 /// Totals of the payments that were authorized to a payee.
@@ -35,6 +36,12 @@ pub struct PaymentTotals {
 
 /// The totals of each payee.
 pub type Tally = BTreeMap<Payee, PaymentTotals>;
+
+/// Returns the hosts of all URLs of a payment.
+pub fn hosts(payment: &PaymentAsk) -> impl Iterator<Item = String> {
+    let named = payment.request_url.iter().chain(&payment.resource_url);
+    named.chain(&payment.other_urls).filter_map(|url| hosts::called_host(url))
+}
 
 /// Returns the operator's label of the payee of a payment.
 pub fn label<'a>(state: &'a State, request: &Request) -> Option<&'a PayeeLabel> {

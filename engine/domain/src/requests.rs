@@ -290,12 +290,6 @@ impl PaymentAsk {
         self.host_url().and_then(hosts::called_host)
     }
 
-    /// Returns the hosts of all URLs of the payment.
-    pub fn hosts(&self) -> impl Iterator<Item = String> {
-        let named = self.request_url.iter().chain(&self.resource_url);
-        named.chain(&self.other_urls).filter_map(|url| hosts::called_host(url))
-    }
-
     /// Returns the URL from which [`PaymentAsk::host`] takes the host.
     pub fn host_url(&self) -> Option<&str> {
         self.request_url.as_deref().or(self.resource_url.as_deref())

@@ -67,17 +67,14 @@ pub fn payment_risks(card: &Card, typed_from: Usd, facts: &PayeeFacts) -> Vec<Ri
         let text = format!("the price is {} USD; the usual one of this payee is {usual}", card.usd);
         add(RiskKind::UnusualPrice, Level::Danger, text);
     }
-    if !is_known {
-        let is_large = card.unpriced || card.usd >= typed_from;
-        let (kind, level) = match is_large {
-            true => (RiskKind::LargeFirstPayment, Level::Danger),
-            false => (RiskKind::FirstPayment, Level::Warning),
-        };
+    // A small first payment is a warning, which the card shows without a risk of its own.
+    if !is_known && (card.unpriced || card.usd >= typed_from) {
+        let kind = RiskKind::LargeFirstPayment;
         let text = match &card.paid_before {
             Some(_read) => kind.sentence(),
             None => "whether you have ever approved a payment to this address is not known",
         };
-        add(kind, level, text.to_owned());
+        add(kind, Level::Danger, text.to_owned());
     }
     risks
 }

@@ -18,7 +18,7 @@ use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
 use bursar_domain::payees::{self, Payee, PaymentTotals, Tally, TallyReplay};
 use bursar_domain::risks::resembles;
-use bursar_domain::{Entry, PaymentAsk, State};
+use bursar_domain::{Entry, State};
 
 use super::chain::Journal;
 use super::error::JournalError;
@@ -74,7 +74,7 @@ impl Journal {
         let similar = [similar_keys(payee.address), payee.address.to_vec()].concat();
         self.pending.index.push((similar, payee.chain.0));
         let Some(ChangedRecord::Request(request)) = touched else { return };
-        for host in request.ask.payment().into_iter().flat_map(PaymentAsk::hosts) {
+        for host in request.ask.payment().into_iter().flat_map(payees::hosts) {
             for name in host_and_parents(&host) {
                 let key = [host_keys(name), name.as_bytes().to_vec()].concat();
                 self.pending.index.push((key, request.seq));

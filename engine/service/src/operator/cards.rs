@@ -10,7 +10,7 @@ use bursar_core::card::{Balance, Card};
 use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::networks::NETWORKS;
 use bursar_core::time::Moment;
-use bursar_domain::payees::{Payee, PaymentTotals};
+use bursar_domain::payees::{Payee, PaymentTotals, hosts};
 use bursar_domain::risks::{PayeeFacts, payment_risks, resembles};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, cards};
 
@@ -73,7 +73,7 @@ impl CardContext {
             prices: prices.collect(),
             approved_price: approved.first().map(|(_key, usd)| Usd(*usd)),
             similar: self.similar(state, &payee),
-            similar_host: payment.hosts().find_map(|host| self.similar_host(&host)),
+            similar_host: hosts(payment).find_map(|host| self.similar_host(&host)),
         }
     }
 

@@ -313,7 +313,7 @@ async fn a_host_that_looks_like_an_approved_one_is_dangerous() {
         assert_eq!(card.risks[0].kind, RiskKind::SimilarHost, "{host}: {:?}", card.risks);
         stage.must(&format!("deny {id}")).await;
     }
-    let again = hold(&mut stage, "paypal.com").await;
+    let again = hold(&mut stage, "paypal.com/again").await;
     assert_eq!(stage.card(&again).await.risks, []);
 }
 

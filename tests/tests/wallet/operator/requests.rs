@@ -148,7 +148,8 @@ async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones()
     for n in 0..NEWER_REQUESTS {
         assert_ne!(ask(&engine, &busy, 1_000, 100 + n).await, "");
     }
-    operator.must(&format!("approve {approved} --yes")).await;
+    // The price is unusual for this payee.
+    operator.must(&format!("approve {approved} --yes --confirm 2")).await;
     operator.must(&format!("deny {denied}")).await;
     engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1_000);
     // Records the expiry, and then more requests than the lists show.

@@ -113,17 +113,17 @@ fn kinds(card: &Card, facts: &PayeeFacts) -> Vec<(RiskKind, Level)> {
 #[test]
 fn first_payment_is_a_warning_and_a_large_one_a_danger() {
     let none = PayeeFacts::default();
-    let warns = [(RiskKind::FirstPayment, Level::Warning)];
     let dangerous = [(RiskKind::LargeFirstPayment, Level::Danger)];
-    assert_eq!(kinds(&card(4_999_999, (0, 0)), &none), warns);
+    assert_eq!(kinds(&card(4_999_999, (0, 0)), &none), []);
+    assert!(card(4_999_999, (0, 0)).has_unknown_payee(), "the card warns");
     assert_eq!(kinds(&card(5_000_000, (0, 0)), &none), dangerous);
     // An agent alone can make a payee a paid one, so only approvals count.
-    assert_eq!(kinds(&card(4_999_999, (9, 0)), &none), warns);
+    assert_eq!(kinds(&card(5_000_000, (9, 0)), &none), dangerous);
     assert_eq!(kinds(&card(90_000_000, (1, 1)), &none), []);
     let unpriced = Card { unpriced: true, ..card(0, (0, 0)) };
     assert_eq!(kinds(&unpriced, &none), dangerous);
-    let unread = Card { paid_before: None, ..card(1, (0, 0)) };
-    assert_eq!(kinds(&unread, &none), warns);
+    let unread = Card { paid_before: None, ..card(5_000_000, (0, 0)) };
+    assert_eq!(kinds(&unread, &none), dangerous);
     let text = &payment_risks(&unread, TYPED_FROM, &none)[0].text;
     assert!(text.contains("not known"), "{text}");
 }
