@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use unicode_security::skeleton;
 
 use crate::ids::IdError;
@@ -13,8 +13,9 @@ use crate::text::visible;
 const LABEL_CHARS_MAX: usize = 60;
 
 /// A label: 1 to 60 printable characters, of which one is a letter or a digit.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr,
+)]
 pub struct PayeeLabel(String);
 
 impl PayeeLabel {
@@ -43,19 +44,6 @@ impl FromStr for PayeeLabel {
         } else {
             Err(IdError("a label is 1 to 60 printable characters, with a letter or a digit"))
         }
-    }
-}
-
-impl TryFrom<String> for PayeeLabel {
-    type Error = IdError;
-    fn try_from(text: String) -> Result<Self, IdError> {
-        text.parse()
-    }
-}
-
-impl From<PayeeLabel> for String {
-    fn from(label: PayeeLabel) -> String {
-        label.0
     }
 }
 

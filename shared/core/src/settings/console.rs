@@ -1,10 +1,14 @@
 //! The settings of a console.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 /// How a console announces a request and its last minute.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Notices {
     /// The terminal's bell, and a notice if the terminal can show one.
     #[default]
@@ -16,22 +20,21 @@ pub enum Notices {
 impl Notices {
     /// Returns the value as written in settings.
     pub fn text(self) -> &'static str {
-        match self {
-            Notices::All => "all",
-            Notices::Bell => "bell",
-            Notices::None => "none",
-        }
+        self.into()
     }
 
     /// Parses the value as written in settings.
     pub fn parse(text: &str) -> Option<Self> {
-        [Notices::All, Notices::Bell, Notices::None].into_iter().find(|one| one.text() == text)
+        text.parse().ok()
     }
 }
 
 /// The time zone in which a console shows times of day.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ConsoleTime {
     /// The zone of the machine on which the console runs.
     #[default]
@@ -42,21 +45,21 @@ pub enum ConsoleTime {
 impl ConsoleTime {
     /// Returns the value as written in settings.
     pub fn text(self) -> &'static str {
-        match self {
-            ConsoleTime::Local => "local",
-            ConsoleTime::Utc => "utc",
-        }
+        self.into()
     }
 
     /// Parses the value as written in settings.
     pub fn parse(text: &str) -> Option<Self> {
-        [ConsoleTime::Local, ConsoleTime::Utc].into_iter().find(|one| one.text() == text)
+        text.parse().ok()
     }
 }
 
 /// The colours of a console.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ConsolePalette {
     /// Fits the background that the terminal reports.
     #[default]
@@ -70,20 +73,13 @@ pub enum ConsolePalette {
 }
 
 impl ConsolePalette {
-    const ALL: [Self; 4] = [Self::Auto, Self::Dark, Self::Light, Self::Mono];
-
     /// Returns the value as written in settings.
     pub fn text(self) -> &'static str {
-        match self {
-            ConsolePalette::Auto => "auto",
-            ConsolePalette::Dark => "dark",
-            ConsolePalette::Light => "light",
-            ConsolePalette::Mono => "mono",
-        }
+        self.into()
     }
 
     /// Parses the value as written in settings.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.text() == text)
+        text.parse().ok()
     }
 }
