@@ -30,7 +30,6 @@ crate::code_table! {
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum RiskKind;
-    FirstPayment "first_payment" "you have never approved a payment to this address";
     LargeFirstPayment "large_first_payment" "you have never approved a payment to this address, and this is a large one";
     SimilarAddress "similar_address" "the address resembles that of a payee whom you know, but is another";
     SimilarHost "similar_host" "the host resembles one that you have paid, but is another";

@@ -86,3 +86,8 @@ pub(super) fn gas_text(gas: &str, transactions: usize) -> String {
         several => format!("at most {gas} for {several} transactions"),
     }
 }
+
+/// Formats each row as a line.
+pub(super) fn texts(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| row.to_string().trim_end().to_owned()).collect()
+}
