@@ -1,8 +1,8 @@
 //! Payees that the wallet has paid before: shown on cards, never used in a decision.
 //!
-//! Apart from the operator's labels, payees are not part of [`State`], because agents choose any number of them within their limits, and every snapshot
-//! copies the whole state. The journal keeps one row per payee instead. A row is small compared with a payment's entry
-//! and record.
+//! Apart from the operator's labels, payees are not part of [`State`]: agents choose any number of them within their
+//! limits, and every snapshot copies the whole state. The journal keeps one row per payee instead. A row is small
+//! compared with a payment's entry and record.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::apply::{ChangedRecord, apply};
 use crate::approver::Approver;
 use crate::event::{Entry, Event};
-pub use crate::payee::Payee;
+use crate::payee::Payee;
 use crate::requests::{PaymentAsk, Request, Status};
 use crate::state::State;
 

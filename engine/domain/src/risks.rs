@@ -28,13 +28,14 @@ pub struct PayeeFacts {
     pub similar_host: Option<String>,
 }
 
-/// Returns whether a reader who compares the ends may mistake one address for the other: the first and the last four
-/// digits are equal.
+/// Returns the first and the last four digits of an address, which a reader compares.
+pub fn ends(address: Address) -> [u8; 4] {
+    let [a, b, .., y, z] = address.into_array();
+    [a, b, y, z]
+}
+
+/// Returns whether two addresses are different and have the same ends.
 pub fn resembles(one: Address, other: Address) -> bool {
-    let ends = |address: Address| {
-        let [a, b, .., y, z] = address.into_array();
-        [a, b, y, z]
-    };
     one != other && ends(one) == ends(other)
 }
 

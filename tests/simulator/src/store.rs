@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bursar_auditor::observations::{Observation, Signed, SignedContent};
-use bursar_domain::payees::{Payee, PaymentTotals};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::PaymentTotals;
 use bursar_domain::{Request, Settlement};
 use bursar_engine::journal::{
     Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record,

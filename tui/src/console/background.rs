@@ -184,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// Keys that are no reply are all typed, in their order, once a later key shows that they are none.
+        /// Keys outside a reply are delivered in their order, at the latest with the next key.
         #[test]
         fn other_keys_are_all_typed(text in "[]1;rgb:/f\\\\a]{0,40}", alts in proptest::collection::vec(any::<bool>(), 40)) {
             let mut keys: Vec<KeyEvent> = text

@@ -138,7 +138,7 @@ impl Theme {
 }
 
 #[cfg(test)]
-#[expect(clippy::float_arithmetic, reason = "contrasts of colours are no money")]
+#[expect(clippy::float_arithmetic, reason = "a contrast is not an amount of money")]
 mod tests {
     use super::*;
 
@@ -202,11 +202,9 @@ mod tests {
             for background in backgrounds {
                 let text = if *background == BLACK { WHITE } else { BLACK };
                 for role in ROLES {
-                    for over in
-                        ROLES.iter().filter(|over| **over == Role::Selected).map(Some).chain([None])
-                    {
+                    for over in [None, Some(Role::Selected)] {
                         let alone = theme.style(role);
-                        let style = over.map_or(alone, |over| alone.patch(theme.style(*over)));
+                        let style = over.map_or(alone, |over| alone.patch(theme.style(over)));
                         let fg = rgb(style.fg.unwrap_or(Color::Reset), text);
                         let bg = rgb(style.bg.unwrap_or(Color::Reset), *background);
                         assert!(

@@ -20,7 +20,8 @@ const LABELS_MAX: usize = 1_000;
 ///
 /// # Errors
 /// `NAME_TAKEN` if the payee has another label, or if a reader may mistake the label for another one. `IN_USE` if the
-/// payee is an address of this wallet, or if there are too many labels. `NOTHING_FOUND` if there is no label to remove.
+/// payee is an address of this wallet, or if [`LABELS_MAX`] payees have labels. `NOTHING_FOUND` if the payee to forget
+/// has no label.
 pub(super) fn name(
     state: &State,
     command: &Command,

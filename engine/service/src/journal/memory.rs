@@ -5,7 +5,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::ids::RequestId;
-use bursar_domain::payees::{Payee, PaymentTotals};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::PaymentTotals;
 use bursar_domain::{Request, Settlement};
 
 use super::head::Head;

@@ -77,7 +77,8 @@ mod tests {
 
     use bursar_core::ids::RequestId;
     use bursar_core::time::Utc;
-    use bursar_domain::payees::{Payee, PaymentTotals};
+    use bursar_domain::payee::Payee;
+    use bursar_domain::payees::PaymentTotals;
     use bursar_domain::{Event, Request, Settlement};
 
     use super::*;

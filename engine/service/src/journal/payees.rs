@@ -16,8 +16,9 @@ use bursar_core::hosts;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::payees::{self, Payee, PaymentTotals, Tally, TallyReplay};
-use bursar_domain::risks::resembles;
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::{self, PaymentTotals, Tally, TallyReplay};
+use bursar_domain::risks::{ends, resembles};
 use bursar_domain::{Entry, State};
 
 use super::chain::Journal;
@@ -163,8 +164,7 @@ pub(crate) fn approved_price_key(payee: &Payee) -> Vec<u8> {
 
 /// Returns the start of the index keys of the approved payees whose addresses resemble an address, on any network.
 pub(crate) fn similar_keys(address: Address) -> Vec<u8> {
-    let [a, b, .., y, z] = address.into_array();
-    vec![b's', a, b, y, z]
+    [b"s".as_slice(), &ends(address)].concat()
 }
 
 /// Returns the payee's address in an index key of [`similar_keys`].

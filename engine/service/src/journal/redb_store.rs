@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use bursar_domain::payees::{Payee, PaymentTotals, Tally};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::{PaymentTotals, Tally};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
 use bursar_core::stored;
-use bursar_domain::payees::{Payee, PaymentTotals, Tally};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::{PaymentTotals, Tally};
 use bursar_domain::{Request, Settlement};
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +34,8 @@ pub struct Batch {
     pub settlements: Vec<(u64, Vec<u8>)>,
     /// Maps a request id, ask identity or idempotency key to the entry of its newest request.
     ///
-    /// It also maps a report's identity to its entry, and lists the settled payments of bearer asks.
+    /// It also maps a report's identity to its entry, and lists the settled payments of bearer asks. The rows of
+    /// approved and latest payments to a payee have other values (see `payees.rs`).
     pub index: Vec<(Vec<u8>, u64)>,
     /// The new totals of each payee that the entries paid.
     pub payees: Tally,

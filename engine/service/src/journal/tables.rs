@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use bursar_domain::payees::{Payee, Tally};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::Tally;
 
 use super::head::Head;
 use super::payees::{is_similar, payees_near};

@@ -10,7 +10,8 @@ use bursar_core::card::{Balance, Card};
 use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::networks::NETWORKS;
 use bursar_core::time::Moment;
-use bursar_domain::payees::{Payee, PaymentTotals, hosts};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::{PaymentTotals, hosts};
 use bursar_domain::risks::{PayeeFacts, payment_risks, resembles};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, cards};
 

@@ -9,7 +9,7 @@ use bursar_core::fault::Fault;
 use bursar_core::networks::{NETWORKS, Network, by_chain};
 use bursar_core::payee_label::PayeeLabel;
 use bursar_domain::Action;
-use bursar_domain::payees::Payee;
+use bursar_domain::payee::Payee;
 
 use super::support::{Done, act, lookup};
 use crate::context::EngineContext;

@@ -10,7 +10,8 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_domain::payees::{Payee, PaymentTotals};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::PaymentTotals;
 use bursar_engine::journal::{
     Batch, Checkpoints, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store,
     check_closed_journal,

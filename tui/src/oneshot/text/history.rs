@@ -66,7 +66,7 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         to.line(&format!("          tx {hash}"));
     }
     if let Some(why) = &request.refused {
-        // The reason contains only our own words and the name of a policy, so it needs no quotes.
+        // The reason contains our own words and the name of a policy. The operator's own reason is quoted in it.
         to.line(&format!("          because {why}"));
     }
 }

@@ -7,7 +7,7 @@ use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::risk::{Level, RiskKind};
 use bursar_domain::event::Entry;
-use bursar_domain::payees::Payee;
+use bursar_domain::payee::Payee;
 use bursar_domain::risks::{PayeeFacts, payment_risks, resembles};
 use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{Action, Event};

@@ -6,7 +6,8 @@ use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bursar_core::ids::RequestId;
-use bursar_domain::payees::{Payee, PaymentTotals};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::PaymentTotals;
 use bursar_domain::{Request, Settlement};
 use bursar_rows::table_if_written;
 use redb::{Database, ReadTransaction, ReadableDatabase};

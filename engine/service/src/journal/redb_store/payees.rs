@@ -1,6 +1,7 @@
 //! The history's table of payees.
 
-use bursar_domain::payees::{Payee, PaymentTotals, Tally};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::{PaymentTotals, Tally};
 use bursar_rows::table_if_written;
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition};
 

@@ -13,7 +13,7 @@ use bursar_core::status::EntryKind;
 use bursar_core::text;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
-use bursar_domain::payees::Payee;
+use bursar_domain::payee::Payee;
 use bursar_domain::plan::ExecutionEnd;
 use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::{Entry, Event, LaneAsk, Refusal, Request, State, plan_text};

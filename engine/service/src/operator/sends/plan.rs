@@ -19,7 +19,8 @@ use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::cards::own_label;
 use bursar_domain::outboxes::{Outboxes, Send};
-use bursar_domain::payees::{Payee, PaymentTotals};
+use bursar_domain::payee::Payee;
+use bursar_domain::payees::PaymentTotals;
 use bursar_submit::{Call, OutboxKey, fees};
 
 use super::resolve::{Asset, asset, network, payee};
