@@ -1,0 +1,325 @@
+//! `bursar help`: examples of commands, and texts about topics.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use clap::{Args, Command};
+
+use crate::cli::GlobalOptions;
+use crate::failure::{print_result, report_failure};
+
+/// The line that stands for the options of every command.
+const OPTIONS_LINE: &str = "Options of every command: bursar help options";
+
+/// The topics and their texts. Those without a text are generated.
+const TOPICS: [(&str, &str); 11] = [
+    ("quickstart", include_str!("help/quickstart.txt")),
+    ("approvals", include_str!("help/approvals.txt")),
+    ("policies", include_str!("help/policies.txt")),
+    ("unattended", include_str!("help/unattended.txt")),
+    ("ledger", include_str!("help/ledger.txt")),
+    ("trading", include_str!("help/trading.txt")),
+    ("lending", include_str!("help/lending.txt")),
+    ("scripting", include_str!("help/scripting.txt")),
+    ("exit-codes", ""),
+    ("accessibility", include_str!("help/accessibility.txt")),
+    ("options", ""),
+];
+
+/// Two examples for each command that has some.
+const EXAMPLES: &[(&str, [&str; 2])] = &[
+    (
+        "",
+        [
+            "bursar                        # the console",
+            "bursar help quickstart        # from nothing to the first payment",
+        ],
+    ),
+    ("wallet", ["bursar wallet create main", "bursar wallet backup ~/wallet.bursar"]),
+    ("seed", ["bursar seed create", "bursar seed import"]),
+    (
+        "address",
+        [
+            "bursar address create research 0",
+            "bursar address send research 0x1111111111111111111111111111111111111111 5 --network base",
+        ],
+    ),
+    ("balances", ["bursar balances", "bursar balances --address research --network base"]),
+    (
+        "policy",
+        [
+            "bursar policy create careful --day 10 --txn 5 --auto 0.50",
+            "bursar policy test careful 0.40",
+        ],
+    ),
+    ("agent", ["bursar agent register reader", "bursar agent commission reader careful research"]),
+    ("server", ["bursar server start", "bursar server status"]),
+    ("requests", ["bursar requests", "bursar requests --all"]),
+    ("approve", ["bursar approve 4191", "bursar approve 4191fec7 --confirm 12.50"]),
+    ("deny", ["bursar deny 4191 too expensive", "bursar deny --agent reader"]),
+    (
+        "quote",
+        [
+            "bursar quote research 25 USDC ETH --network base",
+            "bursar quote research 25 USDC ETH --policy careful",
+        ],
+    ),
+    ("allowances", ["bursar allowances", "bursar allowances --revoke"]),
+    ("venues", ["bursar venues", "bursar venues --network base"]),
+    ("positions", ["bursar positions", "bursar positions --address research"]),
+    (
+        "payee",
+        [
+            "bursar payee name 0x1111111111111111111111111111111111111111 \"the printer\"",
+            "bursar payee list",
+        ],
+    ),
+    (
+        "history",
+        [
+            "bursar history --since 7d --agent reader",
+            "bursar history export june.csv --since 2026-06-01",
+        ],
+    ),
+    ("activity", ["bursar activity --limit 50", "bursar activity --before 120"]),
+    ("watch", ["bursar watch", "bursar watch --since 120"]),
+    ("receipt", ["bursar receipt 4191", "bursar receipt 4191 --json"]),
+    ("config", ["bursar config explain lock.idle", "bursar config set lock.idle 900"]),
+    ("network", ["bursar network list", "bursar network enable ethereum"]),
+    ("status", ["bursar status", "bursar status --check ready"]),
+    ("audit", ["bursar audit verify", "bursar audit accept"]),
+    (
+        "pay",
+        [
+            "bursar pay https://api.example.com/report --max 0.50",
+            "bursar pay https://api.example.com/ask -d @question.json",
+        ],
+    ),
+    ("engine", ["bursar engine", "bursar engine --listen 127.0.0.1:9402"]),
+    ("install-service", ["bursar install-service", "bursar install-service --dry-run"]),
+    (
+        "completions",
+        [
+            "source <(bursar completions bash)",
+            "bursar completions fish > ~/.config/fish/completions/bursar.fish",
+        ],
+    ),
+    ("man", ["bursar man --dir ~/.local/share/man/man1", "man bursar-policy"]),
+];
+
+/// Adds examples to the commands, and the line that stands for the options of every command.
+pub(crate) fn with_examples(root: Command) -> Command {
+    let mut root = with_options_line(root);
+    for (path, examples) in EXAMPLES {
+        let text = format!("Examples:\n  {}", examples.join("\n  "));
+        root = match path.is_empty() {
+            true => root.before_help(text),
+            false => root.mut_subcommand(path, |command| command.before_help(text)),
+        };
+    }
+    root
+}
+
+fn with_options_line(command: Command) -> Command {
+    let after = match command.get_after_help() {
+        Some(own) => format!("{own}\n\n{OPTIONS_LINE}"),
+        None => OPTIONS_LINE.to_owned(),
+    };
+    command.after_help(after).mut_subcommands(with_options_line)
+}
+
+/// Prints the help of a topic or a command, and returns the exit code.
+pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
+    let text = match words {
+        [] => crate::cli::command().render_long_help().to_string() + &topics_line(),
+        [topic] if topic_text(topic).is_some() => topic_text(topic).unwrap_or_default(),
+        path => match help_of(path) {
+            Ok(text) => text,
+            Err(fault) => return report_failure("help", global, fault),
+        },
+    };
+    let data = serde_json::json!({ "topic": words.join(" "), "text": text });
+    print_result("help", global, &data, text.as_bytes())
+}
+
+fn topics_line() -> String {
+    let names: Vec<&str> = TOPICS.iter().map(|(name, _text)| *name).collect();
+    format!("\nTopics: {}\n", names.join(", "))
+}
+
+fn topic_text(name: &str) -> Option<String> {
+    let (name, text) = TOPICS.iter().find(|(topic, _text)| *topic == name)?;
+    Some(match *name {
+        "exit-codes" => exit_codes(),
+        "options" => options(),
+        _written => (*text).to_owned(),
+    })
+}
+
+/// Returns the help of a command, by its path.
+fn help_of(path: &[String]) -> Result<String, Fault> {
+    let mut root = crate::cli::command();
+    // Completes the names of subcommands, so that the usage line shows the whole path.
+    root.build();
+    let mut found = &mut root;
+    for word in path {
+        found = found.find_subcommand_mut(word).ok_or_else(|| {
+            let shown = bursar_core::text::snippet(word);
+            let message = format!("There is no command or topic {shown}: see `bursar help`.");
+            Fault::because(Code::NothingFound, message)
+        })?;
+    }
+    Ok(found.render_long_help().to_string())
+}
+
+/// Returns the options of every command with their help.
+fn options() -> String {
+    let shown = |argument: clap::Arg| argument.hide(false);
+    let mut command = GlobalOptions::augment_args(Command::new("bursar"))
+        .disable_help_flag(true)
+        .mut_args(shown)
+        .help_template("Options of every command, before or after its name.\n\n{options}\n")
+        .max_term_width(80);
+    command.render_long_help().to_string()
+}
+
+/// Returns the exit codes, and the codes of refusals that have them.
+fn exit_codes() -> String {
+    let mut text =
+        "The exit codes of every command. With --json the answer names the code.\n".to_owned();
+    for (exit, meaning) in bursar_core::codes::EXITS {
+        // Writing to a string cannot fail.
+        let _infallible = write!(text, "\n  {exit:>3}  {meaning}");
+    }
+    text.push_str("\n\nAll codes of refusals:  docs/codes.md\n");
+    text
+}
+
+/// Writes the manual pages into a folder, and returns the exit code.
+pub(crate) fn manual(global: &GlobalOptions, folder: &std::path::Path) -> u8 {
+    match write_manual(folder) {
+        Ok(files) => {
+            let text = format!("Wrote {} manual pages to {}.\n", files.len(), folder.display());
+            let data =
+                serde_json::json!({ "folder": folder.display().to_string(), "files": files });
+            print_result("man", global, &data, text.as_bytes())
+        }
+        Err(error) => {
+            let message = format!("{} cannot be written: {error}.", folder.display());
+            report_failure("man", global, Fault::because(Code::BadInput, message))
+        }
+    }
+}
+
+fn write_manual(folder: &std::path::Path) -> io::Result<Vec<String>> {
+    std::fs::create_dir_all(folder)?;
+    let mut root = crate::cli::command().mut_args(|argument| argument.hide(false));
+    root.build();
+    let mut files = Vec::new();
+    write_pages(folder, &root, "bursar", &mut files)?;
+    Ok(files)
+}
+
+/// Writes the page of a command and those of its subcommands.
+fn write_pages(
+    folder: &std::path::Path,
+    command: &Command,
+    name: &str,
+    files: &mut Vec<String>,
+) -> io::Result<()> {
+    let file = format!("{name}.1");
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).title(name).render(&mut page)?;
+    std::fs::File::create(folder.join(&file))?.write_all(&page)?;
+    files.push(file);
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        write_pages(folder, below, &format!("{name}-{}", below.get_name()), files)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    /// Returns the command of a line of examples, without a comment or an explanation after two spaces.
+    fn command_of(line: &str) -> Option<Vec<OsString>> {
+        let line = line.strip_prefix("  bursar")?;
+        let line = line.split("  ").next()?.split(" # ").next()?;
+        let line = line.split(" < ").next()?.split(" > ").next()?;
+        let line = line.replace("<digest>", "0a1b2c3d");
+        let words = shlex::split(&format!("bursar {line}"))?;
+        Some(words.into_iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn every_command_in_a_text_is_valid() {
+        let examples = EXAMPLES.iter().flat_map(|(_path, two)| two.iter());
+        let examples = examples.map(|line| format!("  {line}"));
+        let texts = TOPICS.iter().flat_map(|(_name, text)| text.lines()).map(str::to_owned);
+        let mut count = 0;
+        for line in examples.chain(texts) {
+            let Some(words) = command_of(&line) else { continue };
+            if let Err(error) = Cli::read(words) {
+                panic!("{line}: {error}");
+            }
+            count += 1;
+        }
+        assert!(count > 100, "{count}");
+    }
+
+    #[test]
+    fn every_command_begins_its_help_with_two_examples_and_ends_with_one_line_of_options() {
+        let root = crate::cli::command();
+        for command in root.get_subcommands().filter(|command| {
+            !matches!(command.get_name(), "help" | "demo" | "freeze" | "thaw" | "doctor")
+        }) {
+            let name = command.get_name();
+            let documented = EXAMPLES.iter().any(|(path, _two)| *path == name);
+            let rare = ["venue", "position", "uninstall-service", "service", "version", "schema"];
+            assert!(documented || rare.contains(&name), "{name}");
+        }
+        let text = help_of(&["approve".to_owned()]).unwrap();
+        assert!(text.starts_with("Examples:\n  bursar approve"), "{text}");
+        assert!(text.trim_end().ends_with(OPTIONS_LINE), "{text}");
+        assert!(!text.contains("--password-file"), "{text}");
+        assert!(options().contains("--password-file") && options().contains("--dry-run"));
+    }
+
+    #[test]
+    fn topics_fit_eighty_columns_and_name_no_command() {
+        let root = crate::cli::command();
+        for (name, text) in TOPICS {
+            assert!(root.find_subcommand(name).is_none(), "{name}");
+            for line in text.lines().chain(topic_text(name).unwrap_or_default().lines()) {
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+        }
+        assert!(topic_text("exit-codes").unwrap().contains("124"));
+        assert!(help_of(&["nonsense".to_owned()]).is_err());
+        assert!(help_of(&["policy".to_owned(), "create".to_owned()]).unwrap().contains("--auto"));
+    }
+
+    #[test]
+    fn manual_pages_exist_for_every_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = write_manual(folder.path()).unwrap();
+        assert!(files.len() > 80, "{}", files.len());
+        for file in ["bursar.1", "bursar-policy-create.1", "bursar-pay.1"] {
+            assert!(files.iter().any(|written| written == file), "{file}");
+        }
+        let page = std::fs::read_to_string(folder.path().join("bursar-policy-create.1")).unwrap();
+        assert!(
+            page.contains(".TH bursar\\-policy\\-create 1")
+                || page.contains(".TH bursar-policy-create 1"),
+            "{page}"
+        );
+        let root = std::fs::read_to_string(folder.path().join("bursar.1")).unwrap();
+        assert!(root.contains("password\\-file"), "the options of every command");
+    }
+}
