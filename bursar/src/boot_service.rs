@@ -43,6 +43,9 @@ impl Operator for TerminalOperator<'_> {
         for line in lines {
             print_err(line);
         }
+        if self.global.dry_run {
+            return Ok(false);
+        }
         if self.global.yes {
             return Ok(true);
         }
@@ -92,7 +95,7 @@ impl Operator for TerminalOperator<'_> {
 pub(crate) fn install(global: &GlobalOptions, args: &InstallArgs) -> u8 {
     let asker = TerminalOperator { global, terminal: ControllingTerminal::default() };
     let done = install_request(global, args).and_then(|wanted| {
-        if args.dry_run {
+        if global.dry_run {
             let platform = args.platform.map(Platform::from).or_else(Platform::here);
             let platform = platform.ok_or(Fault::new(Code::NoServiceManager))?;
             let text = bursar_boot::preview(platform, &wanted)?;
@@ -111,8 +114,16 @@ pub(crate) fn uninstall(global: &GlobalOptions, args: ScopeArgs) -> u8 {
     let asker = TerminalOperator { global, terminal: ControllingTerminal::default() };
     let done = check_supported().and_then(|()| {
         let scope = args.chosen_scope().unwrap_or_else(usual_scope);
-        let removed = bursar_boot::uninstall(scope, &asker)?;
-        Ok((data_of(&removed)?, uninstalled_text(&removed)))
+        match bursar_boot::uninstall(scope, &asker) {
+            Err(fault) if fault.code == Code::Declined && global.dry_run => {
+                let text = "This was a dry run: nothing was removed.\n".to_owned();
+                Ok((json!({ "text": text }), text))
+            }
+            removed => {
+                let removed = removed?;
+                Ok((data_of(&removed)?, uninstalled_text(&removed)))
+            }
+        }
     });
     finish("uninstall-service", global, done)
 }

@@ -13,12 +13,14 @@ use bursar_control::wire::Asking;
 use bursar_pay::PayArgs;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// A self-custodial wallet that pays for AI agents, within limits you set.
 #[derive(Debug, Parser)]
 #[command(name = "bursar", bin_name = "bursar", version = bursar_tui::VERSION)]
 #[command(max_term_width = 100, infer_subcommands = false, arg_required_else_help = false)]
+// `help` also knows topics.
+#[command(disable_help_subcommand = true)]
 // In the shared grammar `approve` has its own `--yes`. This adds the short form that the global option has.
 #[command(mut_subcommand("approve", |approve| approve.mut_arg("yes", |yes| yes.short('y'))))]
 // On a console line the reason takes all remaining words. Here a `--json` after the reason is still an option.
@@ -42,9 +44,6 @@ pub(crate) struct Screen {
     /// Draw with ASCII only; the default where the locale is not UTF-8.
     #[arg(long)]
     pub(crate) ascii: bool,
-    /// When to use colours; `auto` respects NO_COLOR.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) color: Color,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -60,40 +59,46 @@ pub(crate) enum Color {
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct GlobalOptions {
     /// The data folder [env: BURSAR_DATA_DIR; default: where your platform keeps such data].
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Print one JSON object on standard output, also on failure.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, hide = true)]
     pub(crate) json: bool,
+    /// Show what the command would change, and change nothing.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) dry_run: bool,
     /// Answer yes to questions; large amounts and the deletion of a wallet or agent still need --confirm.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, hide = true)]
     pub(crate) yes: bool,
     /// Never ask: fail with exit code 8 and name the option that answers the question.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide = true)]
     pub(crate) no_input: bool,
+    /// When to use colours; `auto` respects NO_COLOR.
+    #[arg(long, global = true, hide = true, value_enum, default_value_t)]
+    pub(crate) color: Color,
     /// Show no progress.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, hide = true)]
     pub(crate) quiet: bool,
     /// Also show the causes of errors.
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, hide = true)]
     pub(crate) verbose: bool,
     /// Read the password from a file that only you may read [env: BURSAR_PASSWORD_FILE].
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, hide = true, value_name = "PATH")]
     pub(crate) password_file: Option<PathBuf>,
     /// Read the password from an open file descriptor.
-    #[arg(long, global = true, value_name = "N", conflicts_with = "password_file")]
+    #[arg(long, global = true, hide = true, value_name = "N", conflicts_with = "password_file")]
     pub(crate) password_fd: Option<u32>,
     /// Read the password from standard input; `wallet passwd` reads the new one from the next line.
-    #[arg(long, global = true, conflicts_with_all = ["password_file", "password_fd"])]
+    #[arg(long, global = true, hide = true, conflicts_with_all = ["password_file", "password_fd"])]
     pub(crate) password_stdin: bool,
     /// Read a seed phrase from a file that only you may read.
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, hide = true, value_name = "PATH")]
     pub(crate) seed_file: Option<PathBuf>,
     /// Read a seed phrase from standard input; after --password-stdin, from the next line.
-    #[arg(long, global = true, conflicts_with = "seed_file")]
+    #[arg(long, global = true, hide = true, conflicts_with = "seed_file")]
     pub(crate) seed_stdin: bool,
     /// Show a seed phrase or private key even with --json or without a terminal; show full URLs.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide = true)]
     pub(crate) reveal: bool,
 }
 
@@ -125,6 +130,31 @@ pub(crate) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages.
+    Man {
+        /// The folder, for example `~/.local/share/man/man1`.
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+    },
+    /// Show the version, and what this program was built with.
+    Version,
+    /// Explain a command or a topic: quickstart, approvals, policies, unattended, ledger, trading, lending, scripting,
+    /// exit-codes, accessibility, options.
+    Help {
+        /// A topic, or the words of a command.
+        words: Vec<String>,
+    },
+}
+
+impl Command {
+    /// Returns whether `--dry-run` has a meaning for the command.
+    pub(crate) fn has_dry_run(&self) -> bool {
+        match self {
+            Self::Order(_) | Self::InstallService(_) | Self::UninstallService(_) => true,
+            Self::Service(_) | Self::Version | Self::Help { .. } | Self::Completions { .. } => true,
+            Self::Pay(_) | Self::Engine(_) | Self::Demo(_) | Self::Man { .. } => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Args)]
@@ -169,10 +199,7 @@ impl ScopeArgs {
 pub(crate) struct InstallArgs {
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-    /// Print the files and change nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// With --dry-run: print the files of this platform [default: this machine's].
+    /// With --dry-run, which prints the files: those of this platform [default: this machine's].
     #[arg(long, value_enum, requires = "dry_run")]
     pub(crate) platform: Option<PlatformName>,
     /// Open the wallet at each start: stores its password, encrypted for this machine.
@@ -217,17 +244,25 @@ pub(crate) struct DemoArgs {
     pub(crate) arguments: Vec<OsString>,
 }
 
+/// Returns the tree of commands with their help.
+pub(crate) fn command() -> clap::Command {
+    crate::help::with_examples(Cli::command())
+}
+
 impl Cli {
     /// Parses the arguments and merges the global `--yes` and `--reveal` into commands that have their own.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut cli = Self::try_parse_from(arguments)?;
+        let matches = command().try_get_matches_from(arguments)?;
+        let mut cli = Self::from_arg_matches(&matches)?;
         if let Some(Command::Order(order)) = &mut cli.command {
             match order.as_mut() {
                 Order::Approve(approve) => {
                     approve.yes |= cli.global.yes;
                     cli.global.yes |= approve.yes;
                 }
-                Order::Config(ConfigOrder::Get { reveal, .. }) => *reveal |= cli.global.reveal,
+                Order::Config(
+                    ConfigOrder::Get { reveal, .. } | ConfigOrder::Explain { reveal, .. },
+                ) => *reveal |= cli.global.reveal,
                 _other => {}
             }
         }
@@ -249,6 +284,22 @@ impl GlobalOptions {
         }
     }
 
+    /// Returns whether the texts of commands have colours.
+    fn color_is_on(&self) -> bool {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto if set("NO_COLOR").is_some() => false,
+            Color::Auto if set("FORCE_COLOR").is_some_and(|value| value != "0") => true,
+            Color::Auto => {
+                oneshot::out_is_terminal()
+                    && set("TERM").is_some_and(|name| name != "dumb")
+                    && set("CLICOLOR").is_none_or(|value| value != "0")
+            }
+        }
+    }
+
     fn seed(&self) -> SecretSource {
         if self.seed_stdin {
             SecretSource::Stdin
@@ -266,15 +317,18 @@ impl GlobalOptions {
             json: self.json,
             quiet: self.quiet,
             verbose: self.verbose,
-            asking: match (self.yes, attended) {
-                (true, _) => Asking::Agreed,
-                (false, true) => Asking::Interactive,
-                (false, false) => Asking::Silent,
+            asking: match (self.dry_run, self.yes, attended) {
+                (true, ..) => Asking::DryRun,
+                (_, true, _) => Asking::Agreed,
+                (_, false, true) => Asking::Interactive,
+                (_, false, false) => Asking::Silent,
             },
             may_ask: !self.no_input,
             password: self.password(),
             seed: self.seed(),
             reveal: self.reveal,
+            color: self.color_is_on(),
+            width: oneshot::out_width(),
             data: None,
             out_is_terminal: oneshot::out_is_terminal(),
             engine_running: false,

@@ -64,7 +64,7 @@ async fn with_folder(
     let setup = Setup {
         owner: false,
         observe: screen.observe,
-        colors: color_use(screen),
+        colors: color_use(global),
         ascii: screen.ascii || !locale_is_utf8(),
         folder_option: folder_option(global),
         history: Some(folder.path().join(HISTORY_FILE)),
@@ -200,9 +200,9 @@ fn print_line(line: &str) {
     let _closed = writeln!(io::stdout(), "{line}");
 }
 
-fn color_use(screen: &Screen) -> ColorUse {
+fn color_use(global: &GlobalOptions) -> ColorUse {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    match screen.color {
+    match global.color {
         Color::Always => ColorUse::Always,
         Color::Never => ColorUse::Never,
         Color::Auto => ColorUse::Auto { no_color },

@@ -27,6 +27,8 @@ pub(crate) fn print_result(command: &str, global: &GlobalOptions, data: &Value, 
     }
     match out.write_all(text).and_then(|()| out.flush()) {
         Ok(()) => 0,
+        // The reader, for example `head`, needs no more.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
         Err(error) => {
             let fault = Fault::because(Code::InternalError, "The result could not be written.");
             report_failure(command, global, fault.with_detail(error))

@@ -10,6 +10,7 @@ mod devices;
 mod embedded_engine;
 mod engine_command;
 mod failure;
+mod help;
 mod panics;
 mod process;
 mod run;
@@ -99,6 +100,10 @@ async fn run_pay(global: &GlobalOptions, args: &PayArgs) -> u8 {
 }
 
 fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
+    if global.dry_run && !command.has_dry_run() {
+        let message = "This command has no dry run: run it without --dry-run.";
+        return report_failure("bursar", global, Fault::because(Code::BadInput, message));
+    }
     match command {
         Command::Engine(engine) => {
             process::log_to_stderr("info");
@@ -115,6 +120,9 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
             in_runtime("pay", global, run_pay(global, &pay))
         }
         Command::Completions { shell } => usage::completions(global, shell),
+        Command::Man { dir } => help::manual(global, &dir),
+        Command::Version => usage::version(global),
+        Command::Help { words } => help::run(global, &words),
         Command::Order(order) => {
             // The answer contains the errors, so the log would repeat them.
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });

@@ -23,8 +23,10 @@ pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
     if order == Order::Doctor {
         return run_doctor(global, order).await;
     }
+    let is_bar = matches!(&order, Order::Status(form) if form.tmux) && !global.json;
     match attach_or_become(global, order).await {
         Ok(exit) => exit,
+        Err(fault) if is_bar => oneshot::finish_bar_without_engine(&fault, &mut io::stdout()),
         Err(fault) => crate::failure::report_failure(command, global, fault),
     }
 }

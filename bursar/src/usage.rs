@@ -6,10 +6,9 @@ use std::io::{self, Write};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_tui::oneshot::{self, Options};
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 
-use crate::cli::{Cli, GlobalOptions};
+use crate::cli::GlobalOptions;
 
 const FIRST_STEPS: &str = "\
 bursar: a self-custodial wallet that pays for AI agents, within limits you set.
@@ -30,8 +29,7 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 
 /// Rejects console options that are used with a command.
 pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
-    let message =
-        "--observe, --ascii and --color are for the console only: use them without a command.";
+    let message = "--observe and --ascii are for the console only: use them without a command.";
     crate::failure::report_failure("bursar", global, Fault::because(Code::BadInput, message))
 }
 
@@ -77,9 +75,40 @@ fn print_envelope(fault: Fault) -> u8 {
     oneshot::fail(None, fault, &options, &mut io::stdout(), &mut io::stderr())
 }
 
+/// Prints the version, and what this program was built with.
+pub(crate) fn version(global: &GlobalOptions) -> u8 {
+    let features: Vec<&str> =
+        [(cfg!(feature = "ledger"), "ledger"), (cfg!(feature = "emulator"), "emulator")]
+            .into_iter()
+            .filter_map(|(on, name)| on.then_some(name))
+            .collect();
+    let commit = option_env!("BURSAR_COMMIT");
+    let outbound = bursar_engine::config::Config::default_counterparties();
+    let listed = outbound.join("\n");
+    let hash = bursar_core::digest::sha256(listed.as_bytes()).map(hex::encode).unwrap_or_default();
+    let data = serde_json::json!({
+        "version": bursar_tui::VERSION,
+        "commit": commit,
+        "commit_unknown_reason": commit.is_none().then_some("the build did not set BURSAR_COMMIT"),
+        "features": features,
+        "protocols": { "control": bursar_control::wire::PROTOCOL, "x402": [1, 2], "json": 1 },
+        "outbound": outbound,
+        "outbound_sha256": hash,
+    });
+    let text = format!(
+        "bursar    {}\ncommit    {}\nfeatures  {}\nprotocols control {}, x402 1 and 2, json 1\noutbound  {} servers, sha256 {hash}\n",
+        bursar_tui::VERSION,
+        commit.unwrap_or("not recorded"),
+        if features.is_empty() { "none".to_owned() } else { features.join(", ") },
+        bursar_control::wire::PROTOCOL,
+        outbound.len(),
+    );
+    crate::failure::print_result("version", global, &data, text.as_bytes())
+}
+
 pub(crate) fn completions(global: &GlobalOptions, shell: clap_complete::Shell) -> u8 {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "bursar", &mut script);
+    clap_complete::generate(shell, &mut crate::cli::command(), "bursar", &mut script);
     let text = String::from_utf8_lossy(&script);
     let data = serde_json::json!({ "shell": shell.to_string(), "script": text });
     crate::failure::print_result("completions", global, &data, &script)
@@ -88,6 +117,7 @@ pub(crate) fn completions(global: &GlobalOptions, shell: clap_complete::Shell) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
 
     #[test]
     fn json_option_is_detected_in_invalid_arguments() {

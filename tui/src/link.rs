@@ -142,12 +142,12 @@ mod tests {
         assert_eq!(&seen[..5], &[0, 0, 0, 17, 1]);
         assert_eq!(&seen[5..], b"\0\0\0\0\0\0\0\x07hunter2!");
 
-        let order = Box::new(Order::Status);
+        let order = Box::new(Order::Freeze);
         link.send(&ToEngine::Run { id: 1, order, asking: Asking::Silent }).await.unwrap();
         let length = theirs.read_u32().await.unwrap();
         let mut body = vec![0; usize::try_from(length).unwrap()];
         theirs.read_exact(&mut body).await.unwrap();
-        let text = r#"{"frame":"run","id":1,"order":"status","asking":"silent"}"#;
+        let text = r#"{"frame":"run","id":1,"order":"freeze","asking":"silent"}"#;
         assert_eq!(String::from_utf8_lossy(&body[1..]), text);
     }
 

@@ -1,11 +1,13 @@
 //! One-shot commands. This module refuses a command whose secret could not be shown. The conversation, the prompts and
 //! the report are in its submodules. No one-shot stops an engine or repeats a command that ran.
 
+mod condition;
 mod conversation;
 mod export;
 mod failure;
 mod interrupt;
 mod json;
+mod layout;
 mod options;
 mod outcome;
 mod prompt;
@@ -20,12 +22,13 @@ pub(crate) mod tests;
 
 use bursar_control::answers::{Answer, SecretField, Warning};
 use bursar_control::grammar::{AddressOrder, Order, SeedOrder};
+use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
 pub use failure::Failure;
 pub use interrupt::{Interrupt, ctrl_c};
-pub use options::{Options, Streams, out_is_terminal};
+pub use options::{Options, Streams, out_is_terminal, out_width};
 pub use report::{conclude, fail, finish_without_engine, succeed};
 pub use terminal::{ControllingTerminal, Terminal};
 
@@ -76,8 +79,10 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
         return watch::run(link, watch, options, streams).await;
     }
     let Streams { out, err, stdin, terminal, interrupt } = streams;
-    let prepared = refuse_unshowable(&order, options)
-        .and_then(|()| Ok(export::prepare(&mut order, options.data.as_deref())?));
+    let prepared = refuse_unshowable(&order, options).and_then(|()| match options.asking {
+        Asking::DryRun => Ok(None),
+        _real_run => Ok(export::prepare(&mut order, options.data.as_deref())?),
+    });
     let outcome = match prepared {
         Ok(export) => {
             let prompter = Prompter::new(options, err, terminal, interrupt, stdin);
@@ -88,7 +93,19 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
         }
         Err(failure) => Outcome::from(failure),
     };
+    if let (Order::Status(form), Ok(Answer::Status(status))) = (&order, &outcome.result)
+        && (form.check.is_some() || form.tmux)
+    {
+        return report::finish_status(status, *form, options, out, err);
+    }
     report::finish(order.name(), outcome, options, out, err)
+}
+
+/// Ends `status --tmux` where no engine can be reached, and returns the exit code.
+pub fn finish_bar_without_engine(fault: &Fault, out: &mut dyn std::io::Write) -> u8 {
+    // A closed output cannot be reported anywhere.
+    let _closed = writeln!(out, "{}", condition::BAR_OFF);
+    fault.code.exit()
 }
 
 /// Refuses a command that returns seed words or a private key, if they could not be shown.
@@ -97,7 +114,7 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
 /// creates no seed whose words the operator has not seen.
 fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
     let message = match order {
-        _shown if options.may_show_phrase() => return Ok(()),
+        _shown if options.may_show_phrase() || options.asking == Asking::DryRun => return Ok(()),
         Order::Seed(SeedOrder::Create { .. }) => {
             "The words of a new seed are printed only as text on a terminal: add --reveal to print them \
              anyway. Nothing was created."

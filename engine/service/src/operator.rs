@@ -15,6 +15,7 @@ mod device_card;
 mod device_status;
 pub(crate) mod dialogue;
 pub mod doctor;
+pub(crate) mod dry_run;
 mod history;
 mod ledger;
 mod lending;
@@ -30,15 +31,16 @@ pub(crate) mod wallet;
 
 use std::sync::Arc;
 
-use bursar_control::answers::Reply;
+use bursar_control::answers::{Answer, Reply};
 use bursar_control::grammar::Order;
-use bursar_control::wire::SecretPrompt;
+use bursar_control::wire::{Asking, SecretPrompt};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
 pub use self::support::password::check_password;
 
 use self::dialogue::Dialogue;
+use self::dry_run::DryDialogue;
 use self::support::Done;
 use self::support::password::password;
 use self::wallet::open::open_with;
@@ -52,6 +54,9 @@ pub(crate) async fn run(
     order: Order,
     dialogue: &mut dyn Dialogue,
 ) -> Reply {
+    if dialogue.asking() == Asking::DryRun {
+        return run_dry(engine, order, dialogue).await;
+    }
     let first = dispatch(engine, order.clone(), dialogue).await;
     let done = match first {
         Err(fault) if fault.code == Code::WalletLocked && engine.mode == Mode::Maintenance => {
@@ -59,6 +64,22 @@ pub(crate) async fn run(
         }
         other => other,
     };
+    reply(engine, done)
+}
+
+/// Runs one command up to its first change, and replies with the plan.
+///
+/// A command that changes nothing runs as usual.
+async fn run_dry(engine: &Arc<EngineContext>, order: Order, dialogue: &mut dyn Dialogue) -> Reply {
+    let mut dry = DryDialogue(dialogue);
+    let (done, stopped) = dry_run::observe(dispatch(engine, order, &mut dry)).await;
+    match stopped {
+        Some(plan) => Reply { result: Ok(Answer::Plan(plan)), warnings: Vec::new(), secret: None },
+        None => reply(engine, done),
+    }
+}
+
+fn reply(engine: &EngineContext, done: Result<Done, Fault>) -> Reply {
     match done {
         Ok(done) => Reply { result: Ok(done.answer), warnings: done.warnings, secret: done.secret },
         Err(mut fault) => {
@@ -117,7 +138,7 @@ async fn dispatch(
         Order::Network(order) => server::network(engine, order).await,
         Order::Freeze => server::freeze(engine).await,
         Order::Thaw => server::thaw(engine, dialogue).await,
-        Order::Status => server::status(engine).await,
+        Order::Status(order) => server::status(engine, order).await,
         Order::Doctor => doctor::run(engine, dialogue).await,
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
     }

@@ -115,6 +115,7 @@ pub enum Answer {
     Frozen { frozen: bool },
     Status(StatusAnswer),
     Audit(AuditAnswer),
+    Plan(PlanAnswer),
 }
 
 impl Answer {
@@ -404,6 +405,9 @@ pub struct StatusAnswer {
     /// Whether payments, trades and loans are refused because the disk of the data folder has less than 64 MiB free.
     #[serde(default)]
     pub disk_full: bool,
+    /// The enabled networks that answered; `None` unless the command asked them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reachable: Option<Vec<String>>,
     /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
     #[serde(default)]
     pub start_unlock: Option<String>,
@@ -437,6 +441,19 @@ pub struct UnattendedAnswer {
     pub spent: String,
     /// The setting `unattended.daily`; `None` if it is off.
     pub limit: Option<String>,
+}
+
+/// What a command would do, in answer to a dry run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanAnswer {
+    /// The changes up to the first one on which later ones depend, in words; empty if the command changes nothing.
+    pub changes: Vec<String>,
+    /// Whether a change allows more than before; `None` if that does not apply.
+    pub loosens: Option<bool>,
+    /// What the command would show before its questions, such as a card.
+    pub shows: Vec<String>,
+    /// The questions and secrets that it would ask for.
+    pub asks: Vec<String>,
 }
 
 /// The result of `audit verify` or `audit accept`.

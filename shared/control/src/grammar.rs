@@ -13,6 +13,7 @@ mod payee;
 mod policy;
 mod requests;
 mod server;
+mod status;
 mod trading;
 mod wallet;
 
@@ -32,6 +33,7 @@ pub use payee::PayeeOrder;
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
+pub use status::{StatusCheck, StatusOrder};
 pub use trading::{AllowancesOrder, QuoteOrder};
 pub use wallet::{PhraseLength, SeedOrder, WalletOrder};
 
@@ -124,7 +126,7 @@ pub enum Order {
     ///
     /// The exit code is that of the state: 0 open and serving, 3 no engine or no agent server runs, 4 locked, 13 the
     /// journal failed, 15 the disk is full. With --json, `ok` means that the state could be read.
-    Status,
+    Status(StatusOrder),
     /// Check everything that the wallet needs; changes nothing.
     ///
     /// The exit code is 1 if a check failed. With --json, `ok` means that the checks ran.
@@ -214,7 +216,7 @@ impl Order {
             Order::Network(order) => order.name(),
             Order::Freeze => "freeze",
             Order::Thaw => "thaw",
-            Order::Status => "status",
+            Order::Status(_) => "status",
             Order::Doctor => "doctor",
             Order::Audit(order) => order.name(),
         }
@@ -224,6 +226,9 @@ impl Order {
     ///
     /// If no engine runs, any other command runs as an engine in its own process until it ends.
     pub fn needs_running_engine(&self) -> bool {
+        if let Order::Status(status) = self {
+            return status.needs_running_engine();
+        }
         matches!(
             self,
             Order::Approve(_)

@@ -81,6 +81,8 @@ pub enum Asking {
     Silent,
     /// The operator has given ordinary confirmations in advance, by `--yes` or on a card of the console.
     Agreed,
+    /// The command changes nothing: its answer lists what it would ask and change.
+    DryRun,
 }
 
 /// A message from the engine to a program.

@@ -24,6 +24,31 @@ impl Columns {
     }
 }
 
+/// The exit codes of commands and their meanings, for help and manual.
+pub const EXITS: [(u8, &str); 21] = [
+    (0, "success"),
+    (1, "failed for another reason; the code names it"),
+    (2, "the command or its input is wrong"),
+    (3, "no engine runs"),
+    (4, "the wallet is locked"),
+    (5, "wrong password or proof"),
+    (6, "the policy or its limits do not allow it"),
+    (7, "no object matches, or several do"),
+    (8, "a question needs an answer: add the option that it names"),
+    (9, "the feature is disabled or not supported"),
+    (10, "in conflict with the present state"),
+    (11, "no endpoint of the network gave a valid answer"),
+    (12, "the Ledger refused, or is not ready"),
+    (13, "a fault of the data folder, wallet file or journal"),
+    (14, "engine and program have different versions"),
+    (15, "the disk is full: free some space; a service tries again by itself"),
+    (20, "the request is held: it waits for a decision"),
+    (21, "the request was denied"),
+    (22, "the request expired"),
+    (124, "the time limit of the command ran out"),
+    (130, "cancelled"),
+];
+
 crate::code_table! {
     /// A stable refusal code.
     #[derive(SerializeDisplay, DeserializeFromStr)]

@@ -108,6 +108,18 @@ fn the_manual_of_commands_lists_the_grammar() {
 }
 
 #[test]
+fn the_operators_manual_lists_the_exit_codes() {
+    let rows = bursar_core::codes::EXITS.iter();
+    let rows: String = rows.map(|(exit, meaning)| format!("| {exit} | {meaning} |\n")).collect();
+    let table = format!("| exit | meaning |\n|---|---|\n{rows}");
+    assert_manual_tables("wallet.md", &[("exit codes", table)]);
+    for code in Code::ALL {
+        let known = bursar_core::codes::EXITS.iter().any(|(exit, _meaning)| *exit == code.exit());
+        assert!(known, "{code}: exit code {}", code.exit());
+    }
+}
+
+#[test]
 fn the_manual_of_codes_lists_every_code() {
     let rows = Code::ALL.iter().map(|code| {
         let hint = code.hint().map(|command| format!(" Try `bursar {command}`."));

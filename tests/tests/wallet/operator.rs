@@ -5,6 +5,7 @@ mod activity;
 mod backups;
 mod cards;
 mod doctor;
+mod dry_run;
 mod forged;
 mod history;
 mod idle;

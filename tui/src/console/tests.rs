@@ -60,7 +60,7 @@ impl Stage {
         ];
         while let Some((id, order)) = (!stage.sent.is_empty()).then(|| stage.sent.remove(0)) {
             let answer = match &order {
-                Order::Status => Answer::Status(fixtures::status()),
+                Order::Status(_) => Answer::Status(fixtures::status()),
                 Order::Requests(_) => Answer::Requests { requests: waiting.clone() },
                 Order::Agent(_) => Answer::Agents { agents: vec![fixtures::agent()] },
                 Order::Address(AddressOrder::Sends) => Answer::Sends { sends: Vec::new() },

@@ -235,6 +235,6 @@ mod tests {
         let refused = prepare(&mut order, None).unwrap_err();
         let here = std::env::current_dir().unwrap().join("no-such-folder/x.csv");
         assert!(refused.message.contains(here.to_str().unwrap()), "{refused}");
-        assert!(prepare(&mut Order::Status, None).unwrap().is_none());
+        assert!(prepare(&mut Order::Freeze, None).unwrap().is_none());
     }
 }

@@ -31,6 +31,10 @@ pub struct Options {
     pub seed: SecretSource,
     /// Show seed phrases and private keys even if the result does not go to a terminal.
     pub reveal: bool,
+    /// Print texts with colours.
+    pub color: bool,
+    /// The columns of the terminal that shows the result; `None` if it goes elsewhere.
+    pub width: Option<u16>,
     /// The data folder, into which an export is refused.
     pub data: Option<PathBuf>,
     /// Whether the result goes to a terminal.
@@ -51,6 +55,8 @@ impl Default for Options {
             password: SecretSource::Terminal,
             seed: SecretSource::Terminal,
             reveal: false,
+            color: false,
+            width: None,
             data: None,
             out_is_terminal: false,
             engine_running: false,
@@ -67,6 +73,12 @@ impl Options {
 /// Returns whether standard output is a terminal.
 pub fn out_is_terminal() -> bool {
     io::stdout().is_terminal()
+}
+
+/// Returns the columns of the terminal that standard output goes to, if it is one.
+pub fn out_width() -> Option<u16> {
+    let columns = crossterm::terminal::size().ok().map(|(columns, _rows)| columns);
+    columns.filter(|columns| out_is_terminal() && *columns >= 20)
 }
 
 /// The input and output of a command.

@@ -108,7 +108,7 @@ impl<'a> Prompter<'a> {
                 let yes = ["y", "yes"].iter().any(|yes| typed.eq_ignore_ascii_case(yes));
                 Ok(PromptAnswer::Confirmed(yes))
             }
-            Asking::Interactive | Asking::Silent => {
+            Asking::Interactive | Asking::Silent | Asking::DryRun => {
                 self.show(lines);
                 let message = "This needs your approval, and the command cannot ask on a terminal: \
                      add --yes.";
@@ -130,7 +130,7 @@ impl<'a> Prompter<'a> {
                 let typed = self.ask_about(lines, question).await?;
                 Ok(PromptAnswer::Secret(Secret(Zeroizing::new(typed.into_bytes()))))
             }
-            Asking::Interactive | Asking::Silent | Asking::Agreed => {
+            Asking::Interactive | Asking::Silent | Asking::Agreed | Asking::DryRun => {
                 self.show(lines);
                 Err(without_terminal(message, hint))
             }

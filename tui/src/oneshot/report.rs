@@ -6,12 +6,15 @@ use std::io::{self, Write};
 use bursar_control::answers::{
     AllowanceAnswer, Answer, CheckResult, SecretField, StatusAnswer, Warning,
 };
+use bursar_control::grammar::StatusOrder;
 use bursar_core::codes::Code;
 use bursar_core::status::SendStatus;
 use serde_json::Value;
 
+use super::condition;
 use super::failure::Failure;
 use super::json::{Data, Envelope, SecretData};
+use super::layout;
 use super::options::Options;
 use super::outcome::{Outcome, ReturnedSecret};
 use super::sheet::escape;
@@ -52,9 +55,37 @@ pub(super) fn finish(
         let context = Context { command, returned_secret, engine_running: options.engine_running };
         let sheet = sheet(&answer, context);
         warn(&outcome.warnings, err);
-        out.write_all(sheet.as_str().as_bytes()).and_then(|()| out.flush())
+        let written = if returned_secret.is_some() {
+            out.write_all(sheet.as_str().as_bytes())
+        } else {
+            let fitted = layout::fit(sheet.as_str(), options.width, options.color);
+            out.write_all(fitted.as_bytes())
+        };
+        written.and_then(|()| out.flush())
     };
     exit_code_after_write(written, exit_code(&answer, options), err)
+}
+
+/// Writes the short form of a status that `order` asked for, and returns its exit code.
+pub(super) fn finish_status(
+    status: &StatusAnswer,
+    order: StatusOrder,
+    options: &Options,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let (exit, line) = match order.check {
+        Some(check) => condition::check(status, check, options),
+        None => (condition::exit_code(status, options), condition::bar(status)),
+    };
+    let written = if options.json {
+        let data = Answer::Status(status.clone()).data();
+        let data = Data { answer: &data, secret_data: None };
+        Envelope::success("status", data, &[]).write(out)
+    } else {
+        writeln!(out, "{}", escape(&line)).and_then(|()| out.flush())
+    };
+    exit_code_after_write(written, exit, err)
 }
 
 /// Ends a command whose answer needed no engine, and returns the exit code.
@@ -165,6 +196,8 @@ fn fail_with_warnings(
 fn exit_code_after_write(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
     match written {
         Ok(()) => exit,
+        // The reader, for example `head`, needs no more.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit,
         Err(error) => {
             print_err(err, &format!("bursar: The result could not be written: {error}."));
             if exit == 0 { Code::InternalError.exit() } else { exit }
@@ -226,7 +259,7 @@ fn secret_data<'a>(
 
 fn exit_code(answer: &Answer, options: &Options) -> u8 {
     match answer {
-        Answer::Status(status) => status_exit(status, options),
+        Answer::Status(status) => condition::exit_code(status, options),
         Answer::Doctor { checks } => {
             u8::from(checks.iter().any(|check| check.result == CheckResult::Fail))
         }
@@ -248,25 +281,5 @@ fn was_not_revoked(allowance: &AllowanceAnswer) -> bool {
         Some(
             SendStatus::Failed | SendStatus::Cancelled | SendStatus::Dropped | SendStatus::Unknown,
         ) => true,
-    }
-}
-
-/// Returns the exit code of a status.
-///
-/// 0: unlocked and serving; 3: no engine or no agent server runs; 4: locked; 13: the journal cannot be written; 15: the
-/// disk has too little room for payments.
-fn status_exit(status: &StatusAnswer, options: &Options) -> u8 {
-    if status.failed.is_some() {
-        Code::JournalFailed.exit()
-    } else if !options.engine_running {
-        Code::EngineDown.exit()
-    } else if status.disk_full {
-        Code::DiskFull.exit()
-    } else if status.wallet.locked {
-        Code::WalletLocked.exit()
-    } else if !status.server.running {
-        Code::EngineDown.exit()
-    } else {
-        0
     }
 }

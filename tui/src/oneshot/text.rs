@@ -9,6 +9,7 @@ mod engine;
 mod history;
 mod lending;
 mod payee;
+mod plan;
 mod policy;
 mod receipt;
 mod request;
@@ -61,12 +62,13 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::VenueSet(answer) => lending::venue_set(to, answer),
         Answer::WrittenOff(answer) => lending::written_off(to, answer),
         Answer::Setting(setting) => settings::setting(to, setting, context),
-        Answer::Settings { settings } => settings::settings(to, settings),
+        Answer::Settings { settings } => settings::settings(to, settings, context),
         Answer::Doctor { checks } => doctor::checks(to, checks),
         Answer::Networks { networks } => engine::networks(to, networks),
         Answer::Frozen { frozen } => engine::frozen(to, *frozen),
         Answer::Status(status) => engine::status(to, status, context),
         Answer::Audit(audit) => engine::audit(to, audit),
+        Answer::Plan(plan) => plan::plan(to, plan),
     }
     sheet
 }

@@ -97,6 +97,15 @@ impl Config {
         }
     }
 
+    /// Returns the URLs of every server that an engine without settings connects to, sorted.
+    pub fn default_counterparties() -> Vec<String> {
+        let config = Self::defaults();
+        let endpoints = config.rpc.values().flatten().chain(config.explorer.values());
+        let mut urls: Vec<String> = endpoints.chain(&config.prices).map(Url::to_string).collect();
+        urls.sort();
+        urls
+    }
+
     /// Returns the source of a key's value.
     pub fn source(&self, key: Key) -> Source {
         self.sources.get(&key).copied().unwrap_or(Source::Default)

@@ -21,6 +21,7 @@ use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::core::View;
 use crate::journal::{JournalError, visit_range};
+use bursar_domain::{Entry, Event};
 use describe::EntryDescriber;
 
 /// Entries shown without `--limit`.
@@ -95,6 +96,32 @@ pub(super) async fn watch(
             }
         }
     }
+}
+
+/// Describes events that are not recorded, each in a line.
+pub(super) fn preview(engine: &EngineContext, events: Vec<Event>) -> Vec<String> {
+    let (view, reader) = (engine.core.view(), engine.core.reader());
+    let now = engine.core.now().utc;
+    let describer = EntryDescriber { state: &view.state, reader: &*reader };
+    let lines = events.into_iter().map(|event| {
+        let entry = Entry { seq: view.head.seq.saturating_add(1), at: now, event };
+        describer.row(&entry).map_or_else(|_unreadable| Vec::new(), |row| preview_lines(&row))
+    });
+    lines.flatten().collect()
+}
+
+/// Returns a line for each change of a row, or one line for the row.
+fn preview_lines(row: &ActivityRow) -> Vec<String> {
+    let about = [&row.agent, &row.amount, &row.host, &row.detail];
+    let about: Vec<&str> = about.into_iter().flatten().map(String::as_str).collect();
+    let kind = row.kind.text().replace(['.', '_'], " ");
+    let head = format!("{kind}: {}", about.join(", "));
+    let head = head.trim_end_matches(": ").to_owned();
+    if row.changes.is_empty() {
+        return vec![head];
+    }
+    let named = row.detail.clone().unwrap_or(kind);
+    row.changes.iter().map(|change| format!("{named}: {}", change.text())).collect()
 }
 
 fn stopped_fault() -> Fault {

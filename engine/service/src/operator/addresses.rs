@@ -16,6 +16,7 @@ use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
+use super::dry_run::announce;
 use super::support::confirm::agree;
 use super::support::lookup::{find_address, wallet};
 use super::support::password::prove_operator;
@@ -68,6 +69,7 @@ pub(super) async fn seed(
             if !engine.vault.is_unlocked() {
                 return Err(Fault::new(Code::WalletLocked));
             }
+            announce(|| "adds the imported seed to the wallet file".to_owned())?;
             let phrase = dialogue.secret(SecretPrompt::SeedPhrase).await?;
             let read = Seed::from_phrase(&phrase)
                 .map_err(|error| Fault::because(Code::BadInput, error.to_string()))?;
@@ -83,6 +85,7 @@ async fn add_seed(engine: &Arc<EngineContext>, made: Seed) -> Result<SeedAnswer,
         return Err(Fault::new(Code::WalletLocked));
     }
     require_trusted_journal(engine)?;
+    announce(|| "adds a new seed to the wallet file, and shows its words".to_owned())?;
     let id = wallet(engine)?.next_seed();
     let words = u8::try_from(made.word_count()).map_err(internal_fault)?;
     let vault = Arc::clone(&engine.vault);

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::denials::{deny_each, pending_of};
 use super::dialogue::Dialogue;
+use super::dry_run::announce;
 use super::support::confirm::type_name;
 use super::support::{Done, act, describe, lookup, rehearse, require_trusted_journal};
 use super::wallet::open::reissue;
@@ -189,6 +190,7 @@ async fn register(
             format!("There is already an agent named {name}: choose another name."),
         ));
     }
+    announce(|| format!("registers the agent {name} and shows its credentials"))?;
     let mut id = AgentId::from_entropy(engine.random()?);
     while view.state.agents.contains_key(&id) || view.state.retired.contains(&id) {
         id = AgentId::from_entropy(engine.random()?);
@@ -209,6 +211,10 @@ async fn replace(
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
+    announce(|| {
+        let name = &agent.name;
+        format!("issues new credentials to {name}: its old ones stop working at once")
+    })?;
     let mode = agent.credential.mode();
     let NewCredential { secret, credential } = new_credential(engine, &agent.id, mode).await?;
     act(engine, Action::ReplaceCredential { agent: agent.id.clone(), credential }).await?;

@@ -10,6 +10,7 @@ use bursar_domain::State;
 use bursar_domain::payees::TallyReplay;
 
 use super::dialogue::Dialogue;
+use super::dry_run::announce_rule;
 use super::support::Done;
 use super::support::password::prove_operator;
 use super::wallet::open::apply_exposure;
@@ -32,6 +33,9 @@ pub(super) async fn run(
         AuditOrder::Verify { head } => verify(engine, head.as_deref()).await,
         AuditOrder::Accept => {
             prove_operator(engine, dialogue).await?;
+            announce_rule(true, || {
+                "accepts the journal as it is: payments are automatic again".to_owned()
+            })?;
             accept(engine).await?;
             let mut done = verify(engine, None).await?;
             // The settings of the accepted journal are in force now, so show the operator those that loosen a

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
+use super::dry_run::announce;
 use super::support::Done;
 use super::support::confirm::agree;
 use super::support::password::password;
@@ -64,6 +65,7 @@ pub(super) async fn make(
         let message = "A backup is being made: try again when it has ended.";
         return Err(Fault::because(Code::InUse, message));
     };
+    announce(|| format!("writes wallet, journal and settings into {file}"))?;
     // No command may change the wallet file between the copies of wallet file and journal.
     let one_at_a_time = engine.wallet_changes.lock().await;
     let salt = engine.random::<SALT_BYTES>()?;
@@ -298,6 +300,7 @@ pub(super) async fn restore(
         ];
         agree(dialogue, lines, "Restore the backup?").await?;
     }
+    announce(|| format!("puts the files of {file} into {}", data.display()))?;
     let password = password(dialogue, SecretPrompt::Password).await?;
     let (edition, moment) = (engine.edition.clone(), engine.core.now());
     let putting = aside.clone();

@@ -17,6 +17,7 @@ use bursar_domain::{Action, State};
 use serde_json::{Value, json};
 use url::Url;
 
+use super::dry_run::announce;
 use super::support::{Done, act};
 use crate::config::{Config, Source};
 use crate::context::EngineContext;
@@ -24,16 +25,19 @@ use crate::endpoints;
 
 pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Result<Done, Fault> {
     match order {
-        ConfigOrder::Get { key, reveal } => {
+        ConfigOrder::Get { key, reveal } | ConfigOrder::Explain { key: Some(key), reveal } => {
             Ok(Answer::Setting(SettingsView::current(engine).setting(key, reveal)).into())
         }
         ConfigOrder::Set { key, value } => set(engine, key, &value).await,
-        ConfigOrder::List => {
-            let now = SettingsView::current(engine);
-            let settings = Key::all().into_iter().map(|key| now.setting(key, false)).collect();
-            Ok(Answer::Settings { settings }.into())
-        }
+        ConfigOrder::List => Ok(all(engine, false)),
+        ConfigOrder::Explain { key: None, reveal } => Ok(all(engine, reveal)),
     }
+}
+
+fn all(engine: &EngineContext, reveal: bool) -> Done {
+    let now = SettingsView::current(engine);
+    let settings = Key::all().into_iter().map(|key| now.setting(key, reveal)).collect();
+    Answer::Settings { settings }.into()
 }
 
 /// Sets one key to the value parsed from `words`.
@@ -50,7 +54,7 @@ pub(super) async fn set(
             act(engine, Action::Set(Setting::RateLimitOff(true))).await?;
         }
         (Key::Rate, _) => {
-            set_in_file(engine, key, &given).await?;
+            set_in_file(engine, key, &given, words).await?;
             act(engine, Action::Set(Setting::RateLimitOff(false))).await?;
         }
         (Key::NetworkEnabled(chain), _) => {
@@ -59,7 +63,7 @@ pub(super) async fn set(
             act(engine, Action::SetNetwork { chain, enabled }).await?;
         }
         _other => match key.row().storage {
-            Storage::File => set_in_file(engine, key, &given).await?,
+            Storage::File => set_in_file(engine, key, &given, words).await?,
             Storage::Journal => {
                 let setting = given.setting(key).ok_or(Fault::new(Code::InternalError))?;
                 act(engine, Action::Set(setting)).await?;
@@ -82,6 +86,7 @@ async fn set_in_file(
     engine: &Arc<EngineContext>,
     key: Key,
     given: &values::ParsedValue,
+    words: &[String],
 ) -> Result<(), Fault> {
     let change = engine.settings.change(key, given.in_file().as_ref()).await?;
     // Check the endpoints before anything is written.
@@ -104,6 +109,10 @@ async fn set_in_file(
     let prices = (change.before.prices != change.after.prices)
         .then(|| endpoints::prices(&change.after))
         .transpose()?;
+    announce(|| {
+        let (was, _missing) = SettingsView::current(engine).value(key, false);
+        format!("settings.toml: {key} {was} -> {}", words.join(" "))
+    })?;
     change.make()?;
     for (chain, to) in fresh {
         engine.ports.chains.set(chain, to);
@@ -186,6 +195,9 @@ impl SettingsView {
             source: self.source(key).to_owned(),
             default: row.default.to_owned(),
             help: row.help.to_owned(),
+            accepts: row.kind.accepted_values().to_owned(),
+            stored_in: row.storage.text().to_owned(),
+            variable: (row.storage == Storage::File).then(|| key.variable()),
         }
     }
 

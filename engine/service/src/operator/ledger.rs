@@ -14,6 +14,7 @@ use bursar_domain::event::AddressAdded;
 use bursar_domain::wallets::Backing;
 
 use super::dialogue::Dialogue;
+use super::dry_run::announce;
 use super::support::lookup::{find_address, wallet};
 use super::support::{Done, act, describe, rehearse};
 use crate::context::EngineContext;
@@ -182,6 +183,7 @@ async fn verify(
     };
     let path = DerivationPath::parse(&known.path)
         .map_err(|error| Fault::because(Code::InternalError, error.to_string()))?;
+    announce(|| format!("shows the address of {} on the Ledger", known.label))?;
     let devices = devices(engine).await?;
     let found = devices.with_address(&path, known.address).await;
     let index = found.map_err(|why| match why {

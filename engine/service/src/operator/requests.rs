@@ -24,6 +24,7 @@ use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
+use super::dry_run::is_dry_run;
 use super::repricing::{is_another_price, requote, with_price};
 use super::support::frame_budget::truncate_to_fit;
 use super::support::{Done, act, describe};
@@ -42,7 +43,7 @@ pub(super) async fn list(
     engine: &Arc<EngineContext>,
     order: &RequestsOrder,
 ) -> Result<Done, Fault> {
-    if order.retry {
+    if order.retry && !is_dry_run() {
         retry(engine).await;
     }
     let first = pending(&engine.core.view().state, &engine.core.now());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bursar_control::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
-use bursar_control::grammar::{NetworkOrder, ServerOrder};
+use bursar_control::grammar::{NetworkOrder, ServerOrder, StatusOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::NETWORKS;
@@ -14,6 +14,7 @@ use bursar_domain::Action;
 
 use super::config;
 use super::dialogue::Dialogue;
+use super::dry_run::announce_rule;
 use super::support::lookup;
 use super::support::password::prove_operator;
 use super::support::{Done, act, describe, require_trusted_journal};
@@ -26,6 +27,7 @@ pub(super) async fn server(engine: &Arc<EngineContext>, order: ServerOrder) -> R
     match order {
         ServerOrder::Start { allow_lan } => start(engine, allow_lan).await?,
         ServerOrder::Stop => {
+            announce_rule(false, || "stops the agent server".to_owned())?;
             engine.lan_until_stopped.store(false, Ordering::SeqCst);
             engine.stop_server().await;
         }
@@ -67,6 +69,10 @@ async fn start(engine: &Arc<EngineContext>, allow_lan: bool) -> Result<(), Fault
             return Err(Fault::new(Code::WalletLocked));
         }
     }
+    announce_rule(true, || {
+        let open = if allow_lan { ", open to the network" } else { "" };
+        format!("starts the agent server{open}")
+    })?;
     let before = engine.lan_until_stopped.swap(allow_lan, Ordering::SeqCst);
     let started = match engine.follow_exposure().await {
         Ok(()) => engine.start_server().await.map(|_address| ()),
@@ -116,7 +122,8 @@ pub(super) async fn thaw(
     Ok(Answer::Frozen { frozen: false }.into())
 }
 
-pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
+pub(super) async fn status(engine: &Arc<EngineContext>, order: StatusOrder) -> Result<Done, Fault> {
+    let reachable = if order.asks_networks() { Some(reachable(engine).await) } else { None };
     let view = engine.core.view();
     Ok(Answer::Status(StatusAnswer {
         wallet: describe::wallet(engine),
@@ -134,10 +141,23 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         refused_before: view.refused_before(&engine.core.now()).map(text::utc),
         failed: view.failure.clone(),
         disk_full: engine.disk_room.is_short(),
+        reachable,
         start_unlock: engine.start_unlock.clone(),
         unattended: describe::unattended_answer(engine),
         data: engine.folder.path().display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
     .into())
+}
+
+/// Returns the enabled networks of which an endpoint answers with the right chain id.
+async fn reachable(engine: &EngineContext) -> Vec<String> {
+    let state = engine.core.view().state.clone();
+    let enabled = NETWORKS.iter().filter(|row| state.is_network_enabled(row.chain));
+    let asked = enabled.map(|row| async move {
+        let chain = engine.ports.chains.get(&row.chain)?;
+        let answered = chain.chain_id().await.is_ok_and(|chain| chain == row.chain);
+        answered.then(|| row.title.to_owned())
+    });
+    futures::future::join_all(asked).await.into_iter().flatten().collect()
 }

@@ -10,8 +10,10 @@ pub(crate) mod password;
 use bursar_control::answers::{Answer, SecretField, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_domain::{Action, Command, decide};
+use bursar_domain::{Action, Command, Event, State, decide};
 
+use super::activity;
+use super::dry_run::{self, is_dry_run};
 use crate::context::EngineContext;
 use crate::core::{self, Outcome};
 
@@ -33,7 +35,43 @@ impl From<Answer> for Done {
 /// # Errors
 /// The refusal of the rules, `JOURNAL_FAILED` or `ENGINE_DOWN`.
 pub(crate) async fn act(engine: &EngineContext, action: Action) -> Result<Outcome, Fault> {
+    if is_dry_run() {
+        return dry_act(engine, action);
+    }
     engine.core.act(action).await
+}
+
+/// Adds what the action would record to the plan of a dry run, and stops it.
+///
+/// # Errors
+/// Always: the refusal of the rules, or the fault that stops the dry run.
+fn dry_act(engine: &EngineContext, action: Action) -> Result<Outcome, Fault> {
+    let loosens = loosens(&engine.core.view().state, &action);
+    let events = decided(engine, action)?;
+    dry_run::stop(activity::preview(engine, events), loosens)
+}
+
+/// Returns whether an action allows more than before; `None` if it changes no rule.
+fn loosens(state: &State, action: &Action) -> Option<bool> {
+    match action {
+        Action::EditPolicy { name, policy } => {
+            state.policy(name).map(|record| policy.loosens(&record.policy))
+        }
+        Action::Set(setting) => Some(setting.loosens(&state.settings)),
+        Action::SetNetwork { enabled, .. } => Some(*enabled),
+        Action::Commission { .. }
+        | Action::Resume { .. }
+        | Action::Renew { .. }
+        | Action::Thaw
+        | Action::AcceptJournal
+        | Action::TrustVenue(_)
+        | Action::WriteOff { .. } => Some(true),
+        Action::Suspend { .. }
+        | Action::Freeze
+        | Action::DeleteAgent { .. }
+        | Action::UntrustVenue { .. } => Some(false),
+        _no_rule => None,
+    }
 }
 
 /// Checks whether the rules would accept an action now. Records nothing.
@@ -41,6 +79,11 @@ pub(crate) async fn act(engine: &EngineContext, action: Action) -> Result<Outcom
 /// # Errors
 /// The refusal that the action would meet now.
 pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fault> {
+    decided(engine, action).map(drop)
+}
+
+/// Returns the events that the rules would record for an action now. Records nothing.
+fn decided(engine: &EngineContext, action: Action) -> Result<Vec<Event>, Fault> {
     let view = engine.core.view();
     let asked = Command {
         moment: engine.core.now(),
@@ -48,7 +91,8 @@ pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fau
         trusted: view.untrusted_reason.is_none(),
         action,
     };
-    decide(&view.state, &asked).map(drop).map_err(|refusal| core::fault(&refusal))
+    let decision = decide(&view.state, &asked).map_err(|refusal| core::fault(&refusal))?;
+    Ok(decision.events)
 }
 
 /// Fails with `JOURNAL_UNTRUSTED` if the journal does not match the wallet.

@@ -21,6 +21,7 @@ use self::open::{admit, open_with};
 use self::seal::seal;
 use super::backup;
 use super::dialogue::Dialogue;
+use super::dry_run::{announce, announce_rule};
 use super::support::confirm::type_name;
 use super::support::lookup::no_wallet;
 use super::support::password::{new_password, next_attempt, password, prove_operator};
@@ -41,10 +42,14 @@ pub(super) async fn run(
             if engine.core.view().state.wallet.is_none() {
                 return Err(no_wallet(engine));
             }
+            announce_rule(true, || "opens the wallet: agents are served".to_owned())?;
             let given = password(dialogue, SecretPrompt::Password).await?;
             warnings = open_with(engine, given, true).await?;
         }
-        WalletOrder::Lock => lock(engine, LockCause::Operator).await,
+        WalletOrder::Lock => {
+            announce_rule(false, || "locks the wallet: agents are refused".to_owned())?;
+            lock(engine, LockCause::Operator).await;
+        }
         WalletOrder::Passwd => warnings = change_password(engine, dialogue).await?,
         WalletOrder::Backup { file } => return backup::make(engine, file, dialogue).await,
         WalletOrder::Restore { file } => {
@@ -64,6 +69,7 @@ async fn create(
     if engine.core.view().state.wallet.is_some() {
         return Err(Fault::new(Code::WalletExists));
     }
+    announce(|| format!("creates the wallet {name}, encrypted with a new password"))?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
@@ -127,6 +133,7 @@ async fn recover(
         );
         return Err(Fault::because(Code::NoWallet, message).with_hint("wallet restore <file>"));
     }
+    announce(|| format!("adopts the wallet file of {name} into this journal"))?;
     let given = password(dialogue, SecretPrompt::Password).await?;
     let attempt = next_attempt(engine).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
@@ -239,6 +246,7 @@ async fn change_password(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Vec<Warning>, Fault> {
     prove_operator(engine, dialogue).await?;
+    announce(|| "encrypts the wallet file with a new password".to_owned())?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     require_trusted_journal(engine)?;

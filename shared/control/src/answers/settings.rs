@@ -21,4 +21,13 @@ pub struct SettingAnswer {
     /// The default in words.
     pub default: String,
     pub help: String,
+    /// The accepted values in words.
+    #[serde(default)]
+    pub accepts: String,
+    /// `settings.toml` or `the journal`.
+    #[serde(default)]
+    pub stored_in: String,
+    /// The environment variable that also sets it; `None` if a change must be in the journal.
+    #[serde(default)]
+    pub variable: Option<String>,
 }

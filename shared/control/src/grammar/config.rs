@@ -14,6 +14,13 @@ pub enum ConfigOrder {
         #[arg(long)]
         reveal: bool,
     },
+    /// Explain one setting, or all: its value, where that comes from, and what else could set it.
+    Explain {
+        key: Option<Key>,
+        /// Show whole URLs: their path and query may hold an API key.
+        #[arg(long)]
+        reveal: bool,
+    },
     /// Change a setting; it takes effect at once where possible.
     Set {
         key: Key,
@@ -30,6 +37,7 @@ impl ConfigOrder {
     pub fn name(&self) -> &'static str {
         match self {
             ConfigOrder::Get { .. } => "config.get",
+            ConfigOrder::Explain { .. } => "config.explain",
             ConfigOrder::Set { .. } => "config.set",
             ConfigOrder::List => "config.list",
         }

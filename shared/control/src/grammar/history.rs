@@ -59,6 +59,8 @@ pub enum HistoryLane {
     Payments,
     #[value(alias = "trade")]
     Trades,
+    #[value(alias = "loan")]
+    Loans,
 }
 
 impl HistoryLane {
@@ -67,6 +69,7 @@ impl HistoryLane {
         match self {
             Self::Payments => Lane::Payment,
             Self::Trades => Lane::Trade,
+            Self::Loans => Lane::Loan,
         }
     }
 }

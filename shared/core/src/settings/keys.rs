@@ -39,6 +39,16 @@ pub enum Kind {
     Url,
 }
 
+impl Storage {
+    /// Returns the place in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Storage::File => "settings.toml",
+            Storage::Journal => "the journal",
+        }
+    }
+}
+
 impl Kind {
     /// Describes the accepted values, for the manual.
     pub fn accepted_values(self) -> &'static str {

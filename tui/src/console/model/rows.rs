@@ -2,7 +2,7 @@
 
 use bursar_control::grammar::{
     ActivityOrder, AddressOrder, AgentOrder, BalancesOrder, ConfigOrder, HistoryFilter,
-    HistoryOrder, Order, PolicyOrder, PositionsOrder, RequestsOrder,
+    HistoryOrder, Order, PolicyOrder, PositionsOrder, RequestsOrder, StatusOrder,
 };
 use bursar_core::ids::RequestId;
 use bursar_core::settings::keys::Key;
@@ -20,7 +20,7 @@ const SENT_ROWS_MAX: usize = 200;
 /// Returns the command that queries a topic.
 pub(crate) fn order_of(topic: Topic) -> Order {
     match topic {
-        Topic::Status => Order::Status,
+        Topic::Status => Order::Status(StatusOrder::default()),
         Topic::Requests => Order::Requests(RequestsOrder { all: false, retry: false }),
         Topic::Agents => Order::Agent(AgentOrder::List),
         Topic::Policies => Order::Policy(PolicyOrder::List),

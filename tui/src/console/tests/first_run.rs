@@ -26,7 +26,7 @@ fn stage_after_steps(done: usize, size: (u16, u16)) -> Stage {
     let agent = if done > 5 { fixtures::agent() } else { fixtures::new_agent() };
     while let Some((id, order)) = stage.sent.pop() {
         let answer = match order {
-            Order::Status => Answer::Status(status.clone()),
+            Order::Status(_) => Answer::Status(status.clone()),
             Order::Requests(_) => Answer::Requests { requests: Vec::new() },
             Order::Agent(_) if done > 4 => Answer::Agents { agents: vec![agent.clone()] },
             Order::Agent(_) => Answer::Agents { agents: Vec::new() },

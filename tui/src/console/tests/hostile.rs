@@ -55,7 +55,7 @@ fn stages() -> Vec<Stage> {
             });
             for (id, order) in std::mem::take(&mut stage.sent) {
                 let answer = match order {
-                    Order::Status => Answer::Status(fixtures::status()),
+                    Order::Status(_) => Answer::Status(fixtures::status()),
                     Order::Requests(_) => Answer::Requests { requests: vec![request.clone()] },
                     Order::Agent(_) => Answer::Agents { agents: vec![agent.clone()] },
                     Order::Policy(_) => Answer::Policies { policies: vec![fixtures::policy()] },

@@ -1,7 +1,7 @@
 //! Difficult conditions: a busy agent, a watch that ends, truncated lists, and odd sizes of the terminal.
 
 use bursar_control::answers::{Answer, Reply, Warning};
-use bursar_control::grammar::Order;
+use bursar_control::grammar::{Order, StatusOrder};
 use bursar_control::wire::ToClient;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -109,7 +109,7 @@ fn urgent_command_goes_before_queued_queries() {
     for _ in 0..8 {
         stage.model.call(
             Purpose::Query(Topic::Payments),
-            Order::Status,
+            Order::Status(StatusOrder::default()),
             bursar_control::wire::Asking::Silent,
         );
     }

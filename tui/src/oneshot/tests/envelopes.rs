@@ -126,16 +126,21 @@ async fn failures_before_the_engine_have_the_same_shape() {
 
 #[tokio::test]
 async fn unwritten_result_is_not_a_success() {
-    struct ClosedOutput;
-    impl Write for ClosedOutput {
+    struct Failing(io::ErrorKind);
+    impl Write for Failing {
         fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
+            Err(self.0.into())
         }
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
     }
     let mut err = Vec::new();
-    assert_eq!(succeed("completions", &serde_json::json!({}), &mut ClosedOutput, &mut err), 1);
+    let mut full = Failing(io::ErrorKind::StorageFull);
+    assert_eq!(succeed("completions", &serde_json::json!({}), &mut full, &mut err), 1);
     assert!(!err.is_empty());
+    // A reader such as `head`, which has read enough, is no failure.
+    let (mut closed, mut err) = (Failing(io::ErrorKind::BrokenPipe), Vec::new());
+    assert_eq!(succeed("completions", &serde_json::json!({}), &mut closed, &mut err), 0);
+    assert!(err.is_empty());
 }

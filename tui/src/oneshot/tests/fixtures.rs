@@ -26,6 +26,9 @@ pub(crate) fn notices(value: &str) -> SettingAnswer {
         source: "file".into(),
         default: "all".into(),
         help: String::new(),
+        accepts: "text".into(),
+        stored_in: "settings.toml".into(),
+        variable: None,
     }
 }
 
@@ -451,6 +454,7 @@ pub(crate) fn status() -> StatusAnswer {
         device: None,
         ledger_emulator: None,
         disk_full: false,
+        reachable: None,
         consoles: 0,
         frozen: false,
         journal: 1042,

@@ -249,6 +249,9 @@ pub(crate) fn setting(key: &str, value: serde_json::Value, source: &str) -> Sett
         source: source.into(),
         default: row.default.into(),
         help: row.help.into(),
+        accepts: "text".into(),
+        stored_in: "settings.toml".into(),
+        variable: None,
     }
 }
 

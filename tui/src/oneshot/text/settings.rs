@@ -17,15 +17,45 @@ pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<
         ("default", setting.default.clone()),
         ("about", setting.help.clone()),
     ]);
+    if context.command == "config.explain" {
+        rows.extend(sources(setting));
+    }
     to.rows(&rows);
-    if context.command == "config.get" {
+    if matches!(context.command, "config.get" | "config.explain") {
         to.next("Change it with", &format!("bursar config set {} <value>", setting.key));
     } else {
         to.next("See all with", "bursar config list");
     }
 }
 
-pub(super) fn settings(to: &mut Sheet, settings: &[SettingAnswer]) {
+/// Returns the rows about where a setting can come from.
+fn sources(setting: &SettingAnswer) -> [(&'static str, String); 3] {
+    let variable = setting.variable.clone();
+    let no_variable = "none: only `bursar config set` changes it";
+    [
+        ("accepts", setting.accepts.clone()),
+        ("stored in", setting.stored_in.clone()),
+        ("variable", variable.unwrap_or_else(|| no_variable.to_owned())),
+    ]
+}
+
+pub(super) fn settings(to: &mut Sheet, settings: &[SettingAnswer], context: Context<'_>) {
+    if context.command == "config.explain" {
+        for (index, one) in settings.iter().enumerate() {
+            if index > 0 {
+                to.blank();
+            }
+            let known = [
+                ("key", one.key.clone()),
+                ("value", value(&one.value)),
+                ("from", one.source.clone()),
+                ("default", one.default.clone()),
+                ("about", one.help.clone()),
+            ];
+            to.rows(&known.into_iter().chain(sources(one)).collect::<Vec<_>>());
+        }
+        return;
+    }
     let row = |setting: &SettingAnswer| {
         [setting.key.clone(), setting.source.clone(), value(&setting.value)]
     };

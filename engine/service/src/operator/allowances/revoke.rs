@@ -80,7 +80,9 @@ async fn confirm(
     );
     match (yes, dialogue.asking()) {
         (true, _) | (false, Asking::Agreed) => Ok(()),
-        (false, Asking::Interactive) => dialogue.confirm(lines, "Take them back?").await,
+        (false, Asking::Interactive | Asking::DryRun) => {
+            dialogue.confirm(lines, "Take them back?").await
+        }
         (false, Asking::Silent) => Err(Fault::because(
             Code::ConfirmationNeeded,
             "There is no terminal to ask on: check `allowances`, then add --yes.",

@@ -29,7 +29,7 @@ pub(super) async fn confirm(
 ) -> Result<(), Fault> {
     match (yes, dialogue.asking()) {
         (true, _) | (false, Asking::Agreed) => Ok(()),
-        (false, Asking::Interactive) => dialogue.confirm(lines, question).await,
+        (false, Asking::Interactive | Asking::DryRun) => dialogue.confirm(lines, question).await,
         (false, Asking::Silent) => Err(Fault::because(
             Code::ConfirmationNeeded,
             "There is no terminal to ask on: add --yes.",

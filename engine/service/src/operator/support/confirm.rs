@@ -14,7 +14,7 @@ pub(crate) async fn agree(
 ) -> Result<(), Fault> {
     match dialogue.asking() {
         Asking::Agreed => Ok(()),
-        Asking::Interactive => dialogue.confirm(lines, question).await,
+        Asking::Interactive | Asking::DryRun => dialogue.confirm(lines, question).await,
         Asking::Silent => Err(Fault::because(
             Code::ConfirmationNeeded,
             "This needs your agreement, and there is no terminal to ask on: add --yes.",
@@ -31,7 +31,7 @@ pub(crate) async fn type_name(
 ) -> Result<(), Fault> {
     let typed = match (given, dialogue.asking()) {
         (Some(given), _) => given,
-        (None, Asking::Interactive) => dialogue.ask_name(lines, name).await?,
+        (None, Asking::Interactive | Asking::DryRun) => dialogue.ask_name(lines, name).await?,
         (None, Asking::Agreed | Asking::Silent) => {
             let message = "This cannot be undone, so you must give the name: add --confirm <name>.";
             return Err(Fault::because(Code::ConfirmationNeeded, message));

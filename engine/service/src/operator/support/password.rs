@@ -15,6 +15,7 @@ use super::act;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::operator::dialogue::Dialogue;
+use crate::operator::dry_run::{is_dry_run, note_question};
 use crate::ports::NoFailpoints;
 use crate::vault::fault;
 use crate::vault::file::WalletFiles;
@@ -134,6 +135,10 @@ pub(crate) async fn prove_operator(
 ) -> Result<(), Fault> {
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
+    }
+    if is_dry_run() {
+        note_question(Vec::new(), "the wallet's password".to_owned());
+        return Ok(());
     }
     let password = password(dialogue, SecretPrompt::Password).await?;
     let attempt = next_attempt(engine).await?;
