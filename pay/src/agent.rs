@@ -94,6 +94,11 @@ impl Agent {
         Ok(to_json_text(self.with_proof(signed, told)?))
     }
 
+    /// Returns the body of `/mandate`, which has no content.
+    pub(crate) fn mandate_body(&self) -> Result<Zeroizing<String>, Fault> {
+        Ok(to_json_text(self.with_proof(Object::new(), Object::new())?))
+    }
+
     fn with_proof(&self, signed: Object, sent: Object) -> Result<Object, Fault> {
         let sent = sent.with("agent_id", self.id.as_str());
         if self.uses_bearer {

@@ -142,11 +142,24 @@ impl Purchase {
         let payment = match self.wallet.sign(&challenge.raw, &self.request.url).await? {
             SignStatus::Signed(payment) => payment,
             SignStatus::Held(id, on) => self.wait_for_decision(id, on).await?,
+            SignStatus::Refused(fault) if fault.code == Code::ExceedsPerRequestMax => {
+                return Err(self.over_the_maximum(fault, challenge).await);
+            }
             SignStatus::Refused(fault) => return Err(fault),
             SignStatus::Unknown(_) => return Err(Fault::new(Code::Busy)),
         };
         self.record.request = Some(payment.id);
         Ok(payment)
+    }
+
+    /// Adds price and limit to the refusal of a payment that is above the policy's maximum.
+    async fn over_the_maximum(&self, fault: Fault, challenge: &Challenge) -> Fault {
+        let Some(limit) = self.wallet.payment_maximum().await else { return fault };
+        let message = format!(
+            "The server asks for {}; the wallet's policy allows {limit} USD for one payment. Nothing was paid.",
+            challenge.describe()
+        );
+        Fault { message, ..fault }
     }
 
     async fn wait_for_decision(

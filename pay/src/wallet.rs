@@ -10,6 +10,7 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::limits::{AGENT_REPLY_BYTES_MAX, BODY_DEPTH_MAX, HANDLER_TIMEOUT_MS};
+use bursar_core::money::Usd;
 use bursar_core::text::quoted;
 use bursar_outbound::{Client, HeaderName, HeaderValue, Reply};
 use bursar_x402::header;
@@ -136,6 +137,15 @@ impl Wallet {
         let body = self.agent.callback_body(told).map_err(|fault| fault.message)?;
         let reply = self.post("callback", &body).await?;
         if reply.status.is_success() { Ok(()) } else { Err(self.refusal(Some(&reply)).message) }
+    }
+
+    /// Returns the policy's maximum for one payment, if the wallet answers.
+    pub(crate) async fn payment_maximum(&self) -> Option<Usd> {
+        let body = self.agent.mandate_body().ok()?;
+        let reply = self.post("mandate", &body).await.ok()?;
+        let answer = read(&reply);
+        let maximum = answer.get("policy")?.get("per_request_max_micro")?.as_number()?;
+        maximum.as_u64().map(Usd)
     }
 
     async fn post(&self, path: &str, body: &str) -> Result<Reply, String> {

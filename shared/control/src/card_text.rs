@@ -38,8 +38,9 @@ fn payment_rows(card: &Card, zone: Option<&Zone>) -> Vec<Row> {
     let id = card.id.short();
     let url = |text: Option<&String>, source: &str| match text {
         Some(url) => {
+            let url = text::without_pay_fragment(url);
             let shown = text::short_url(url, URL_WIDTH);
-            let cut = shown != *url || url.ends_with('…');
+            let cut = shown != url || url.ends_with('…');
             let whole = if cut { format!("; in full: receipt {id}") } else { String::new() };
             let host = text::host_note(url).map_or(String::new(), |note| format!("; {note}"));
             format!("{}  (text from the {source}{host}{whole})", text::quoted(&shown, usize::MAX))

@@ -133,6 +133,19 @@ pub fn host_note(url: &str) -> Option<String> {
 /// Room for the longest host name, its port and some user info before it.
 const HOST_CHARS_MAX: usize = 300;
 
+/// Returns the URL without the fragment that `bursar pay` adds: `#` and 32 hex digits.
+///
+/// It only tells purchases apart; no server receives it.
+pub fn without_pay_fragment(url: &str) -> &str {
+    let is_ours = |fragment: &str| {
+        fragment.len() == 32 && fragment.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    match url.rsplit_once('#') {
+        Some((rest, fragment)) if is_ours(fragment) => rest,
+        _other => url,
+    }
+}
+
 /// Cuts a URL after `most` characters, but never within the host.
 ///
 /// A truncated host could be mistaken for another host. Long user info before the host is cut instead of the host.
@@ -416,6 +429,15 @@ mod tests {
             assert_eq!(shown, [text, text, text]);
             assert_eq!(zone.offset_at(text).day_and_minute(text), text);
             assert_eq!(zone.offset_at(text).to_string(), "UTC");
+        }
+    }
+
+    #[test]
+    fn only_the_fragment_of_bursar_pay_is_hidden() {
+        let own = format!("https://a.example/x?y#{}", "0a".repeat(16));
+        assert_eq!(without_pay_fragment(&own), "https://a.example/x?y");
+        for url in ["https://a.example/#top", "https://a.example/", "https://a.example/#0A0B"] {
+            assert_eq!(without_pay_fragment(url), url);
         }
     }
 

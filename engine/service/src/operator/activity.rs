@@ -120,7 +120,9 @@ fn preview_lines(row: &ActivityRow) -> Vec<String> {
     if row.changes.is_empty() {
         return vec![head];
     }
-    let named = row.detail.clone().unwrap_or(kind);
+    // The detail repeats the changes, after the name of what changes if there is one.
+    let named = row.detail.as_deref().and_then(|detail| detail.split_once(": "));
+    let named = named.map(|(name, _changes)| name).or(row.agent.as_deref()).unwrap_or(&kind);
     row.changes.iter().map(|change| format!("{named}: {}", change.text())).collect()
 }
 

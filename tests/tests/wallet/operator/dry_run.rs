@@ -45,25 +45,34 @@ async fn plan(operator: &mut Operator, line: &str) -> Result<Option<PlanAnswer>,
     }
 }
 
+/// Returns the plan's first change, or why there is no plan.
+async fn first_change(operator: &mut Operator, line: &str) -> String {
+    match plan(operator, line).await {
+        Ok(Some(plan)) => plan.changes.into_iter().next().unwrap_or("no change".to_owned()),
+        Ok(None) => "no plan".to_owned(),
+        Err(why) => why,
+    }
+}
+
 /// The commands that change something, with the beginning of their first change.
 const CHANGING: &[(&str, &str)] = &[
     ("wallet open", "opens the wallet"),
     ("wallet lock", "locks the wallet"),
     ("wallet passwd", "encrypts the wallet file"),
     ("wallet backup /tmp/never-written.bursar", "writes wallet, journal"),
-    ("wallet delete --confirm main", "wallet deleted"),
+    ("wallet delete --confirm main", "agent suspended: bot"),
     ("seed create", "adds a new seed"),
     ("seed import", "adds the imported seed"),
     ("address create other 1", "address added"),
     ("address rename pay paid", "address renamed"),
     ("policy create q --day 5", "policy set"),
-    ("policy edit p --txn 5", "p: max per payment"),
-    ("policy edit p --auto 2", "p: "),
+    ("policy edit p --txn 5", "p v"),
+    ("policy edit p --auto 2", "p v"),
     ("policy delete spare", "policy deleted"),
     ("agent register bot2", "registers the agent bot2"),
-    ("agent commission bot spare pay", "agent commissioned"),
+    ("agent commission bot spare pay", "bot: policy p -> spare"),
     ("agent instructions bot --regenerate", "issues new credentials"),
-    ("agent edit bot --policy spare", "agent commissioned"),
+    ("agent edit bot --policy spare", "bot: policy p -> spare"),
     ("agent suspend bot", "agent suspended"),
     ("server start", "starts the agent server"),
     ("server stop", "stops the agent server"),
@@ -71,9 +80,9 @@ const CHANGING: &[(&str, &str)] = &[
     ("history export /tmp/never-written.csv", "writes the file"),
     ("config set server.rate_per_minute 100", "settings.toml: server.rate_per_minute 300 -> 100"),
     ("config set lock.idle 900", "lock.idle"),
-    ("network disable base", "network"),
+    ("network disable base", "network set: Base enabled -> disabled"),
     ("network rpc base http://127.0.0.1:9", "settings.toml"),
-    ("freeze", "agents frozen"),
+    ("freeze", "frozen"),
     ("audit accept", "accepts the journal"),
 ];
 
@@ -145,6 +154,14 @@ async fn a_dry_run_shows_the_change_and_makes_none() {
     let mut operator = engine.operator();
     operator.must("policy create spare --day 1 --txn 1").await;
     operator.must("address create empty 7").await;
+    let before = (head(&mut operator).await, files(&engine.folder));
+    let mut wrong = Vec::new();
+    for (line, begin) in CHANGING {
+        let change = first_change(&mut operator, line).await;
+        wrong.extend((!change.starts_with(begin)).then(|| format!("{line}: {change}")));
+        let after = (head(&mut operator).await, files(&engine.folder));
+        assert!(before == after, "{line} changed something");
+    }
     let offer = header(&challenge(BASE, 2_000_000, "https://a.example/1"));
     let (status, answer) = engine.post("/sign", &bot.ask(engine.now_s(), &offer, None)).await;
     assert_eq!(status, 202, "{answer}");
@@ -157,15 +174,13 @@ async fn a_dry_run_shows_the_change_and_makes_none() {
         ("deny --all".to_owned(), "payment denied"),
         ("address delete empty".to_owned(), "address deleted"),
     ];
-    let lines = CHANGING.iter().map(|(line, begin)| ((*line).to_owned(), *begin)).chain(decisions);
-    for (line, begin) in lines {
-        let plan = plan(&mut operator, &line).await.unwrap_or_else(|why| panic!("{line}: {why}"));
-        let plan = plan.unwrap_or_else(|| panic!("{line} has no plan"));
-        let first = plan.changes.first().map(String::as_str).unwrap_or_default();
-        assert!(first.starts_with(begin), "{line}: {plan:?}");
+    for (line, begin) in decisions {
+        let change = first_change(&mut operator, &line).await;
+        wrong.extend((!change.starts_with(begin)).then(|| format!("{line}: {change}")));
         let after = (head(&mut operator).await, files(&engine.folder));
         assert!(before == after, "{line} changed something");
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(!Path::new("/tmp/never-written.csv").exists());
 }
 
@@ -196,7 +211,8 @@ async fn a_dry_run_says_whether_the_change_loosens_and_what_would_be_asked() {
     let edit = plan(&mut operator, "policy edit p --txn 20").await.unwrap().unwrap();
     assert_eq!(edit.shows, ["max per payment 10.00 -> 20.00 USD"]);
     assert_eq!(edit.asks, ["Allow this for its agent, from the next request on?"]);
-    assert_eq!(edit.changes, ["p: max per payment 10.00 -> 20.00 USD"]);
+    let [change] = edit.changes.as_slice() else { panic!("{edit:?}") };
+    assert!(change.starts_with("p v") && change.ends_with(": max per payment 10.00 -> 20.00 USD"));
 
     let offer = header(&challenge(BASE, 9_000_000, "https://a.example/1"));
     let (_held, answer) = engine.post("/sign", &bot.ask(engine.now_s(), &offer, None)).await;
