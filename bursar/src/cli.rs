@@ -128,7 +128,7 @@ pub(crate) enum Command {
     /// Print the completions of a shell.
     Completions {
         /// The shell.
-        shell: clap_complete::Shell,
+        shell: crate::completion::Shell,
     },
     /// Write the manual pages.
     Man {

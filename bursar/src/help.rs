@@ -234,7 +234,9 @@ fn write_pages(
     clap_mangen::Man::new(command.clone()).title(name).render(&mut page)?;
     std::fs::File::create(folder.join(&file))?.write_all(&page)?;
     files.push(file);
-    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+    for below in
+        command.get_subcommands().filter(|below| below.get_name() != "help" && !below.is_hide_set())
+    {
         write_pages(folder, below, &format!("{name}-{}", below.get_name()), files)?;
     }
     Ok(())

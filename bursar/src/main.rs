@@ -5,6 +5,7 @@
 mod boot_service;
 mod cli;
 mod companion;
+mod completion;
 mod console;
 mod devices;
 mod embedded_engine;
@@ -36,6 +37,7 @@ use failure::report_failure;
 const LINGER_MS: u64 = 100;
 
 fn main() -> ExitCode {
+    completion::answer_shell();
     process::restrict_access();
     panics::install();
     bursar_serve::signals::outlive_file_size_limit();
@@ -119,7 +121,7 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });
             in_runtime("pay", global, run_pay(global, &pay))
         }
-        Command::Completions { shell } => usage::completions(global, shell),
+        Command::Completions { shell } => completion::print_script(global, shell),
         Command::Man { dir } => help::manual(global, &dir),
         Command::Version => usage::version(global),
         Command::Help { words } => help::run(global, &words),

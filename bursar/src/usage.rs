@@ -106,14 +106,6 @@ pub(crate) fn version(global: &GlobalOptions) -> u8 {
     crate::failure::print_result("version", global, &data, text.as_bytes())
 }
 
-pub(crate) fn completions(global: &GlobalOptions, shell: clap_complete::Shell) -> u8 {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut crate::cli::command(), "bursar", &mut script);
-    let text = String::from_utf8_lossy(&script);
-    let data = serde_json::json!({ "shell": shell.to_string(), "script": text });
-    crate::failure::print_result("completions", global, &data, &script)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -89,6 +89,11 @@ fn undecided_request_expires() {
 }
 
 #[test]
+fn shells_complete_names_and_run_none_of_them() {
+    journey("completions.sh");
+}
+
+#[test]
 fn terminal_is_restored_however_the_console_ends() {
     journey("manners.sh");
 }

@@ -19,6 +19,7 @@ pub(crate) mod dry_run;
 mod history;
 mod ledger;
 mod lending;
+mod names;
 mod payees;
 mod policies;
 mod quotes;
@@ -141,5 +142,6 @@ async fn dispatch(
         Order::Status(order) => server::status(engine, order).await,
         Order::Doctor => doctor::run(engine, dialogue).await,
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
+        Order::Names => names::list(engine),
     }
 }

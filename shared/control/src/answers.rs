@@ -8,7 +8,9 @@ mod balances;
 mod doctor;
 mod history;
 mod lending;
+mod names;
 mod payees;
+mod plan;
 mod requests;
 mod sends;
 mod settings;
@@ -34,7 +36,9 @@ pub use lending::{
     PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,
     VenuesAnswer, WrittenOffAnswer,
 };
+pub use names::NamesAnswer;
 pub use payees::PayeeAnswer;
+pub use plan::PlanAnswer;
 pub use requests::{DecidedAnswer, DenialsAnswer, NotDenied, RequestAnswer};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
@@ -116,6 +120,7 @@ pub enum Answer {
     Status(StatusAnswer),
     Audit(AuditAnswer),
     Plan(PlanAnswer),
+    Names(NamesAnswer),
 }
 
 impl Answer {
@@ -441,19 +446,6 @@ pub struct UnattendedAnswer {
     pub spent: String,
     /// The setting `unattended.daily`; `None` if it is off.
     pub limit: Option<String>,
-}
-
-/// What a command would do, in answer to a dry run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanAnswer {
-    /// The changes up to the first one on which later ones depend, in words; empty if the command changes nothing.
-    pub changes: Vec<String>,
-    /// Whether a change allows more than before; `None` if that does not apply.
-    pub loosens: Option<bool>,
-    /// What the command would show before its questions, such as a card.
-    pub shows: Vec<String>,
-    /// The questions and secrets that it would ask for.
-    pub asks: Vec<String>,
 }
 
 /// The result of `audit verify` or `audit accept`.

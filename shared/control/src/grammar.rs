@@ -9,6 +9,7 @@ mod choice;
 mod config;
 mod history;
 mod lending;
+pub mod names;
 mod payee;
 mod policy;
 mod requests;
@@ -134,6 +135,9 @@ pub enum Order {
     /// Check the journal's hash chain and seals.
     #[command(subcommand)]
     Audit(AuditOrder),
+    /// The names and ids that completion offers.
+    #[command(hide = true)]
+    Names,
 }
 
 /// A command line as typed into the console.
@@ -219,6 +223,7 @@ impl Order {
             Order::Status(_) => "status",
             Order::Doctor => "doctor",
             Order::Audit(order) => order.name(),
+            Order::Names => "names",
         }
     }
 
@@ -242,6 +247,7 @@ impl Order {
                 | Order::Positions(_)
                 | Order::Position(_)
                 | Order::Watch(_)
+                | Order::Names
                 | Order::Address(
                     AddressOrder::Balance { .. }
                         | AddressOrder::Send(_)

@@ -87,7 +87,8 @@ fn the_tables_of_the_proxys_manual_are_those_of_the_program() {
 
 /// Appends a row for each command below `tree` that runs by itself.
 fn push_commands(tree: &clap::Command, above: &str, rows: &mut String) {
-    for command in tree.get_subcommands().filter(|command| command.get_name() != "help") {
+    let shown = |command: &&clap::Command| command.get_name() != "help" && !command.is_hide_set();
+    for command in tree.get_subcommands().filter(shown) {
         let name = format!("{above}{}", command.get_name());
         if !command.is_subcommand_required_set() {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();

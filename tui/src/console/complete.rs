@@ -1,10 +1,14 @@
 //! Completion of the command line: commands and options from the grammar, names from the engine's answers.
 
-use std::sync::LazyLock;
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, LazyLock};
 
+use bursar_control::answers::NamesAnswer;
 use bursar_control::grammar::Order;
+use bursar_control::grammar::names::{NameKind, name_kind, unquoted};
 use bursar_core::fault::Fault;
 use clap::Command;
+use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
 
 use super::model::server::Server;
 use crate::wording;
@@ -20,32 +24,81 @@ pub(crate) struct CompletedLine {
     pub(crate) choices: Vec<String>,
 }
 
+/// Completes the last word by what is under the cursor: a command, an option, the value of an option or an argument.
 pub(crate) fn complete(line: &str, server: &Server) -> CompletedLine {
-    let (before, word) = match line.rfind(' ') {
-        Some(space) => line.split_at(space.saturating_add(1)),
-        None => ("", line),
-    };
-    let mut node = &*COMMAND_TREE;
-    for done in before.split_whitespace() {
-        node = node.find_subcommand(done).unwrap_or(node);
-    }
-    let mut choices: Vec<String> = if word.starts_with('-') {
-        let options = node.get_arguments().filter_map(|argument| argument.get_long());
-        options.map(|long| format!("--{long}")).collect()
-    } else if node.has_subcommands() {
-        let below = node.get_subcommands().filter(|below| !below.is_hide_set());
-        below.map(|below| below.get_name().to_owned()).collect()
-    } else {
-        names(node.get_name(), before, server)
-    };
-    choices.retain(|choice| choice.starts_with(word) && choice != "help");
+    let (before, word) = line.split_at(last_word(line));
+    let mut words: Vec<OsString> =
+        shlex::split(before).unwrap_or_default().into_iter().map(OsString::from).collect();
+    words.push(word.into());
+    let (mut tree, index) = (with_names(Order::tree(), &[], &names(server)), words.len() - 1);
+    let found = engine::complete(&mut tree, words, index, None).unwrap_or_default();
+    let shown = found.iter().filter(|one| !one.is_hide_set());
+    let texts = shown.filter_map(|one| one.get_value().to_str()).map(str::to_owned);
+    let mut choices: Vec<String> =
+        texts.filter(|text| !["help", "--help", "-h"].contains(&text.as_str())).collect();
     choices.sort();
     choices.dedup();
-    let mut completed = common_prefix(&choices).unwrap_or_else(|| word.to_owned());
+    let prefix = common_prefix(&choices).filter(|prefix| prefix.len() >= word.len());
+    let mut completed = prefix.unwrap_or_else(|| word.to_owned());
     if choices.len() == 1 {
         completed.push(' ');
     }
     CompletedLine { line: format!("{before}{completed}"), choices }
+}
+
+/// Returns the byte at which the last word begins. A space in quotes or after a backslash ends no word.
+fn last_word(line: &str) -> usize {
+    let (mut start, mut quote, mut is_escaped) = (0, None, false);
+    for (at, one) in line.char_indices() {
+        match (one, quote) {
+            _ if is_escaped => is_escaped = false,
+            ('\\', _) if quote != Some('\'') => is_escaped = true,
+            (' ', None) => start = at.saturating_add(1),
+            ('"' | '\'', None) => quote = Some(one),
+            (_, Some(open)) if one == open => quote = None,
+            _other => {}
+        }
+    }
+    start
+}
+
+/// Adds names to the arguments that take them.
+fn with_names(command: Command, above: &[String], names: &Arc<NamesAnswer>) -> Command {
+    let path: Vec<&str> = above.iter().map(String::as_str).collect();
+    let command = command.mut_args(|argument| {
+        let Some(kind) = name_kind(&path, argument.get_id().as_str()) else { return argument };
+        let names = Arc::clone(names);
+        argument.add(ArgValueCompleter::new(move |typed: &OsStr| matching(&names, kind, typed)))
+    });
+    command.mut_subcommands(|below| {
+        let path: Vec<String> =
+            above.iter().cloned().chain([below.get_name().to_owned()]).collect();
+        with_names(below, &path, names)
+    })
+}
+
+/// Returns the names that begin like the typed word. A name with a space is quoted as in a shell.
+fn matching(names: &NamesAnswer, kind: NameKind, typed: &OsStr) -> Vec<CompletionCandidate> {
+    let wanted = unquoted(&typed.to_string_lossy());
+    let fitting = names.of(kind).into_iter().filter(|name| name.starts_with(&wanted));
+    let quoted = fitting.filter_map(|name| Some(shlex::try_quote(&name).ok()?.into_owned()));
+    quoted.map(CompletionCandidate::new).collect()
+}
+
+/// Returns the names in the engine's last answers.
+fn names(server: &Server) -> Arc<NamesAnswer> {
+    let short = |id: &String| id.chars().take(8).collect::<String>();
+    let positions = server.positions.iter().flat_map(|answer| &answer.positions);
+    Arc::new(NamesAnswer {
+        waiting: server.queue.iter().map(|row| short(&row.request.id)).collect(),
+        requests: server.history.iter().flatten().map(|row| short(&row.id)).collect(),
+        sends: server.sends.iter().flatten().map(|send| short(&send.id)).collect(),
+        agents: server.agents.iter().flatten().map(|agent| agent.name.clone()).collect(),
+        policies: server.policies.iter().flatten().map(|policy| policy.name.clone()).collect(),
+        addresses: server.addresses.iter().flatten().map(|one| one.label.clone()).collect(),
+        venues: positions.map(|position| position.venue.clone()).collect(),
+        ..NamesAnswer::default()
+    })
 }
 
 /// Commands of the grammar that run only in a shell, because they use files or print keys.
@@ -80,27 +133,6 @@ pub(crate) fn usage(line: &str) -> Option<String> {
     Some(format!("{path}{}", rest.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// Returns the names that may follow on the line. A name with a space is quoted as in a shell.
-fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
-    let requests = || server.queue.iter().map(|row| row.request.id.chars().take(8).collect());
-    let agents = server.agents.iter().flatten();
-    let policies = || server.policies.iter().flatten().map(|row| row.name.clone());
-    let labels = || server.addresses.iter().flatten().map(|row| row.label.clone());
-    let agents = agents.map(|row| row.name.clone());
-    // The index of the word, as in `agent commission <agent> <policy> <label>`.
-    let word_index = before.split_whitespace().count();
-    let names: Vec<String> = match (command, word_index) {
-        ("approve" | "deny", _) => requests().collect(),
-        ("commission", 3) => policies().collect(),
-        ("commission", 4) => labels().collect(),
-        _policy if before.starts_with("policy ") => policies().collect(),
-        _address if before.starts_with("address ") => labels().collect(),
-        _agent if before.starts_with("agent ") => agents.collect(),
-        _none => Vec::new(),
-    };
-    names.into_iter().filter_map(|name| Some(shlex::try_quote(&name).ok()?.into_owned())).collect()
-}
-
 /// Returns the longest common prefix.
 fn common_prefix(choices: &[String]) -> Option<String> {
     let (first, others) = choices.split_first()?;
@@ -115,6 +147,8 @@ fn common_prefix(choices: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oneshot::tests::fixtures;
+    use bursar_control::answers::{AddressAnswer, AgentAnswer, PolicyAnswer};
     use bursar_core::codes::Code;
 
     fn of(line: &str) -> (String, usize) {
@@ -135,6 +169,43 @@ mod tests {
             assert_eq!(with_hint(&fault), format!("No. {shown}"));
         }
         assert_eq!(with_hint(&Fault::because(Code::BadInput, "No.")), "No.");
+    }
+
+    #[test]
+    fn the_option_or_argument_under_the_cursor_decides() {
+        let server = Server {
+            agents: Some(vec![
+                AgentAnswer { name: "my bot".to_owned(), ..fixtures::agent() },
+                AgentAnswer { name: "reader".to_owned(), ..fixtures::agent() },
+            ]),
+            policies: Some(vec![PolicyAnswer { name: "careful".to_owned(), ..fixtures::policy() }]),
+            addresses: Some(vec![AddressAnswer {
+                label: "pay box".to_owned(),
+                ..fixtures::address()
+            }]),
+            ..Server::default()
+        };
+        for (line, completed) in [
+            ("agent commission read", "agent commission reader "),
+            ("agent commission 'my bot' care", "agent commission 'my bot' careful "),
+            (
+                "agent commission my\\ bot careful pay",
+                "agent commission my\\ bot careful 'pay box' ",
+            ),
+            ("agent show my", "agent show 'my bot' "),
+            ("agent show 'my b", "agent show 'my bot' "),
+            ("agent edit reader --policy care", "agent edit reader --policy careful "),
+            (
+                "agent edit reader --policy careful --address pa",
+                "agent edit reader --policy careful --address 'pay box' ",
+            ),
+            ("history --agent read", "history --agent reader "),
+            ("balances --network bas", "balances --network base"),
+            ("config set lock.i", "config set lock.idle "),
+            ("policy create care", "policy create care"),
+        ] {
+            assert_eq!(complete(line, &server).line, completed, "{line}");
+        }
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Status(status) => engine::status(to, status, context),
         Answer::Audit(audit) => engine::audit(to, audit),
         Answer::Plan(plan) => plan::plan(to, plan),
+        Answer::Names(names) => to.line(&format!("{} agents", names.agents.len())),
     }
     sheet
 }
