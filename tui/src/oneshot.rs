@@ -13,6 +13,7 @@ mod outcome;
 mod prompt;
 mod report;
 mod sheet;
+mod shortfall;
 mod terminal;
 mod text;
 mod watch;

@@ -130,7 +130,7 @@ pub enum Order {
     Status(StatusOrder),
     /// Check everything that the wallet needs; changes nothing.
     ///
-    /// The exit code is 1 if a check failed. With --json, `ok` means that the checks ran.
+    /// The exit code is 1 if a check failed. With --json, `ok` is then false, and `data` has the checks.
     Doctor,
     /// Check the journal's hash chain and seals.
     #[command(subcommand)]

@@ -3,12 +3,9 @@
 
 use std::io::{self, Write};
 
-use bursar_control::answers::{
-    AllowanceAnswer, Answer, CheckResult, SecretField, StatusAnswer, Warning,
-};
+use bursar_control::answers::{Answer, SecretField, StatusAnswer, Warning};
 use bursar_control::grammar::StatusOrder;
 use bursar_core::codes::Code;
-use bursar_core::status::SendStatus;
 use serde_json::Value;
 
 use super::condition;
@@ -18,6 +15,7 @@ use super::layout;
 use super::options::Options;
 use super::outcome::{Outcome, ReturnedSecret};
 use super::sheet::escape;
+use super::shortfall;
 use super::text::context::Context;
 use super::text::sheet;
 
@@ -47,10 +45,23 @@ pub(super) fn finish(
     };
     withhold_secret(&mut outcome.returned_secret, &mut outcome.warnings, options);
     let returned_secret = outcome.returned_secret.as_ref();
+    let shortfall = shortfall::of(&answer).map(Failure::from);
+    let exit = match (&answer, &shortfall) {
+        (Answer::Status(status), _) => condition::exit_code(status, options),
+        (_, Some(failure)) => failure.fault.code.exit(),
+        (_, None) => 0,
+    };
     let written = if options.json {
+        outcome.warnings.extend(shortfall::unread_parts(&answer));
         let data = answer.data();
         let data = Data { answer: &data, secret_data: secret_data(&answer, returned_secret) };
-        Envelope::success(command, data, &outcome.warnings).write(out)
+        match &shortfall {
+            None => Envelope::success(command, data, &outcome.warnings),
+            Some(failure) => {
+                Envelope::failure(Some(command), failure, &outcome.warnings).with_data(data)
+            }
+        }
+        .write(out)
     } else {
         let context = Context { command, returned_secret, engine_running: options.engine_running };
         let sheet = sheet(&answer, context);
@@ -63,7 +74,7 @@ pub(super) fn finish(
         };
         written.and_then(|()| out.flush())
     };
-    exit_code_after_write(written, exit_code(&answer, options), err)
+    exit_code_after_write(written, exit, err)
 }
 
 /// Writes the short form of a status that `order` asked for, and returns its exit code.
@@ -254,32 +265,5 @@ fn secret_data<'a>(
             Some(SecretData { field: "token", secret: text.ok_or(reason) })
         }
         (_, None) => None,
-    }
-}
-
-fn exit_code(answer: &Answer, options: &Options) -> u8 {
-    match answer {
-        Answer::Status(status) => condition::exit_code(status, options),
-        Answer::Doctor { checks } => {
-            u8::from(checks.iter().any(|check| check.result == CheckResult::Fail))
-        }
-        Answer::Allowances(answer) => u8::from(answer.allowances.iter().any(was_not_revoked)),
-        Answer::Denials(denials) => {
-            denials.not_denied.first().map_or(0, |request| request.code.exit())
-        }
-        _done => 0,
-    }
-}
-
-/// Returns whether an allowance should have been revoked but remains.
-fn was_not_revoked(allowance: &AllowanceAnswer) -> bool {
-    match allowance.status {
-        None => allowance.outcome.is_some(),
-        Some(SendStatus::Waiting | SendStatus::Sent | SendStatus::Included | SendStatus::Done) => {
-            false
-        }
-        Some(
-            SendStatus::Failed | SendStatus::Cancelled | SendStatus::Dropped | SendStatus::Unknown,
-        ) => true,
     }
 }
