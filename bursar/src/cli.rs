@@ -328,6 +328,7 @@ impl GlobalOptions {
             seed: self.seed(),
             reveal: self.reveal,
             color: self.color_is_on(),
+            ascii: !crate::console::locale_is_utf8(),
             width: oneshot::out_width(),
             data: None,
             out_is_terminal: oneshot::out_is_terminal(),

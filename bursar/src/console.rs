@@ -210,7 +210,7 @@ fn color_use(global: &GlobalOptions) -> ColorUse {
 }
 
 /// Returns whether the locale uses UTF-8. The first variable that is set decides.
-fn locale_is_utf8() -> bool {
+pub(crate) fn locale_is_utf8() -> bool {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
     locale.is_some_and(|name| {

@@ -44,14 +44,15 @@ pub(crate) fn answer_text(
     command: &str,
     answer: &Answer,
     warnings: &[Warning],
-    field: Option<SecretField>,
-    secret: Option<Secret>,
+    returned: Option<(SecretField, Option<Secret>)>,
+    ascii: bool,
 ) -> Zeroizing<String> {
-    let returned_secret = field.map(|field| ReturnedSecret::new(field, secret));
+    let returned_secret = returned.map(|(field, secret)| ReturnedSecret::new(field, secret));
     let context = text::context::Context {
         command,
         returned_secret: returned_secret.as_ref(),
         engine_running: true,
+        ascii,
     };
     let sheet = text::sheet(answer, context);
     let mut output =

@@ -171,6 +171,9 @@ pub struct AddressAnswer {
     /// Whether a person has just confirmed the address on its hardware device.
     #[serde(default)]
     pub confirmed: bool,
+    /// A request to pay the address, as a URI of EIP-681 for a QR code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
 }
 
 /// Addresses of a Ledger.

@@ -91,6 +91,8 @@ pub(crate) enum KeyAction {
     Zoom,
     Sort,
     Refresh,
+    /// Shows the selected address as a QR code.
+    Qr,
     /// Makes the wallet prompt a Ledger again that refused a request because a switch in the Ledger's settings was off.
     Retry,
     Unlock,

@@ -59,7 +59,11 @@ fn style(line: &str) -> Option<&'static str> {
             && line.chars().any(|one| one.is_ascii_uppercase())
             && line.chars().all(|one| one.is_ascii_uppercase() || matches!(one, ' ' | '-' | '2'))
     };
-    if line.contains("!! DANGER") {
+    let is_code = |one: char| matches!(one, '█' | '▀' | '▄' | ' ');
+    if line.contains(['█', '▀', '▄']) && line.chars().all(is_code) {
+        // A QR code is read with dark modules on light ones, whatever the terminal's colours are.
+        Some("\x1b[97;40m")
+    } else if line.contains("!! DANGER") {
         Some("\x1b[1;31m")
     } else if line.contains("! WARNING") || is_head() {
         Some("\x1b[1m")

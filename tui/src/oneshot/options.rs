@@ -33,6 +33,8 @@ pub struct Options {
     pub reveal: bool,
     /// Print texts with colours.
     pub color: bool,
+    /// Draw with ASCII only.
+    pub ascii: bool,
     /// The columns of the terminal that shows the result; `None` if it goes elsewhere.
     pub width: Option<u16>,
     /// The data folder, into which an export is refused.
@@ -56,6 +58,7 @@ impl Default for Options {
             seed: SecretSource::Terminal,
             reveal: false,
             color: false,
+            ascii: false,
             width: None,
             data: None,
             out_is_terminal: false,

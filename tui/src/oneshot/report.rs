@@ -63,7 +63,8 @@ pub(super) fn finish(
         }
         .write(out)
     } else {
-        let context = Context { command, returned_secret, engine_running: options.engine_running };
+        let Options { engine_running, ascii, .. } = *options;
+        let context = Context { command, returned_secret, engine_running, ascii };
         let sheet = sheet(&answer, context);
         warn(&outcome.warnings, err);
         let written = if returned_secret.is_some() {

@@ -11,6 +11,7 @@ mod lending;
 mod payee;
 mod plan;
 mod policy;
+mod qr;
 mod receipt;
 mod request;
 mod sends;

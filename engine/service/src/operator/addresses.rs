@@ -1,8 +1,10 @@
 //! The commands `seed …` and `address …`.
 
+mod payment_request;
+
 use std::sync::Arc;
 
-use bursar_control::answers::{Answer, SecretField, SeedAnswer};
+use bursar_control::answers::{AddressAnswer, Answer, SecretField, SeedAnswer};
 use bursar_control::grammar::{AddressOrder, BalancesOrder, PhraseLength, SeedOrder};
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
@@ -15,6 +17,7 @@ use bursar_domain::wallets::{Backing, Wallet};
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use self::payment_request::PaymentRequest;
 use super::dialogue::Dialogue;
 use super::dry_run::announce;
 use super::support::confirm::agree;
@@ -105,6 +108,13 @@ pub(super) async fn address(
             let known = wallet(engine)?;
             let addresses = known.addresses.values().map(|address| describe::address(address));
             Ok(Answer::Addresses { addresses: addresses.collect() }.into())
+        }
+        AddressOrder::Show { label, qr, amount, token, network } => {
+            let known = Arc::clone(find_address(&*wallet(engine)?, &label)?);
+            let wanted = PaymentRequest { amount, token, network };
+            let uri = if qr { Some(wanted.uri(known.address)?) } else { None };
+            let shown = AddressAnswer { uri, ..describe::address(&known) };
+            Ok(Answer::Address(shown).into())
         }
         AddressOrder::Rename { label, to } => {
             act(engine, Action::RenameAddress { from: label, to: to.clone() }).await?;

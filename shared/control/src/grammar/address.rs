@@ -23,6 +23,22 @@ pub enum AddressOrder {
     },
     /// All addresses with their paths.
     List,
+    /// One address, and with --qr as a code that a wallet on a phone reads (EIP-681).
+    Show {
+        label: Name,
+        /// Also draw the code.
+        #[arg(long)]
+        qr: bool,
+        /// The amount to send there, in whole coins.
+        #[arg(long, value_name = "AMOUNT", requires = "qr")]
+        amount: Option<String>,
+        /// What to send: a symbol that Bursar knows, or a token's address [default: the network's dollar token].
+        #[arg(long, requires = "qr")]
+        token: Option<String>,
+        /// The network [default: Base].
+        #[arg(long, requires = "qr")]
+        network: Option<String>,
+    },
     /// Addresses whose keys never leave a Ledger.
     #[command(subcommand)]
     Ledger(LedgerOrder),
@@ -199,6 +215,7 @@ impl AddressOrder {
         match self {
             AddressOrder::Create { .. } => "address.create",
             AddressOrder::List => "address.list",
+            AddressOrder::Show { .. } => "address.show",
             AddressOrder::Ledger(order) => order.name(),
             AddressOrder::Rename { .. } => "address.rename",
             AddressOrder::Delete { .. } => "address.delete",

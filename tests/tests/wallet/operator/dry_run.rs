@@ -92,6 +92,7 @@ const READING: &[&str] = &[
     "seed list",
     "seed words",
     "address list",
+    "address show",
     "address ledger list",
     "address export",
     "address balance",

@@ -116,6 +116,12 @@ pub(crate) const KEYS: &[Binding] = &[
         "",
         "Reload everything; ask a Ledger again that is left alone"
     ),
+    bind!(
+        Panes[ch('Q', "Q")],
+        KeyAction::Qr,
+        "",
+        "Show the selected address of Balances as a QR code"
+    ),
     bind!(Panes[ch('u', "u")], KeyAction::Unlock, "", "Open the wallet"),
     bind!(Panes[ch('n', "n")], KeyAction::Step, "", "Write the command of the next setup step"),
     bind!(

@@ -1,6 +1,7 @@
 //! The view that opens for the selected row: a card, the answer to a command, or a text.
 
 use bursar_control::answers::{ActivityRow, PositionAnswer, SendAnswer};
+use bursar_control::grammar::{AddressOrder, Order};
 use bursar_core::text::{Zone, quoted, visible};
 use zeroize::Zeroizing;
 
@@ -62,6 +63,22 @@ impl Model {
             },
         };
         Some(RowOpening::Line(line))
+    }
+}
+
+impl Model {
+    /// Returns the order that shows the address of the selected balance as a QR code.
+    pub(crate) fn qr_order(&self) -> Option<Order> {
+        let index =
+            self.selected_index(Pane::Balances).filter(|_row| self.focus == Pane::Balances)?;
+        let HoldingRow::Balance(row) = holding(&self.server, index)? else { return None };
+        Some(Order::Address(AddressOrder::Show {
+            label: row.address.label.parse().ok()?,
+            qr: true,
+            amount: None,
+            token: row.held.filter(|held| held.verified).map(|held| held.symbol.clone()),
+            network: Some(row.network.caip2.clone()),
+        }))
     }
 }
 

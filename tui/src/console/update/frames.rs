@@ -251,12 +251,10 @@ fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     let LineReply { order, reply, secret, .. } = line;
     let is_phrase = is_phrase(&reply);
     let words = secret.as_ref().filter(|_secret| is_phrase).and_then(|it| Words::of(&it.0));
-    let (field, secret) = match words {
-        Some(_) => (None, None),
-        None => (reply.secret, secret),
-    };
+    let returned = reply.secret.filter(|_field| words.is_none()).map(|field| (field, secret));
+    let ascii = model.setup.ascii;
     let text = match &reply.result {
-        Ok(answer) => oneshot::answer_text(order, answer, &reply.warnings, field, secret),
+        Ok(answer) => oneshot::answer_text(order, answer, &reply.warnings, returned, ascii),
         Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), with_hint(fault))),
     };
     let mut view = TextView::new(order.replace('.', " "), text);

@@ -164,6 +164,10 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
             model.mark_stale(&all.collect::<Vec<_>>());
             model.retry_device();
         }
+        KeyAction::Qr => match model.qr_order() {
+            Some(order) => run_line::run(model, order),
+            None => model.note_failure("Select an address in the pane Balances, then press Q."),
+        },
         KeyAction::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
         KeyAction::Step if setup::try_line(model).is_some() => return copying::copy(model),
         KeyAction::Step => {

@@ -72,6 +72,7 @@ pub(crate) fn seed() -> SeedAnswer {
 pub(crate) fn address() -> AddressAnswer {
     AddressAnswer {
         confirmed: false,
+        uri: None,
         label: "research".into(),
         index: 0,
         description: "pays for reports".into(),

@@ -46,6 +46,9 @@ async fn addresses() {
     let path = "m/44'/60'/0'/0/0".to_owned();
     let on_ledger =
         AddressAnswer { label: "safe".into(), backing: "Ledger (live)".into(), path, ..address() };
+    let uri = format!("ethereum:{}@8453", address().address);
+    let code = AddressAnswer { uri: Some(uri), ..address() };
+    assert_text("address_qr", "address show research --qr", Answer::Address(code)).await;
     let confirmed = AddressAnswer { confirmed: true, ..on_ledger.clone() };
     assert_text("address_ledger", "address ledger add 0 safe", Answer::Address(on_ledger)).await;
     let line = "address ledger verify safe";

@@ -11,4 +11,6 @@ pub(in crate::oneshot) struct Context<'a> {
     pub(in crate::oneshot) returned_secret: Option<&'a ReturnedSecret>,
     /// Whether an engine keeps running when this command has ended.
     pub(in crate::oneshot) engine_running: bool,
+    /// Whether the text may contain ASCII only.
+    pub(in crate::oneshot) ascii: bool,
 }

@@ -7,6 +7,7 @@ use bursar_control::answers::{
 use bursar_core::text::approximate_duration;
 
 use super::context::Context;
+use super::qr;
 use crate::oneshot::sheet::{Sheet, quote_shell_word};
 
 pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>) {
@@ -133,7 +134,11 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
         to.blank();
         to.secret("", key);
     }
-    if context.command == "address.export" {
+    if let Some(uri) = &address.uri {
+        to.blank();
+        qr::draw(to, uri, context.ascii);
+    }
+    if matches!(context.command, "address.export" | "address.show") {
         return;
     }
     if address.confirmed {

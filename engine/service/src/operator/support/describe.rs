@@ -54,6 +54,7 @@ pub(crate) fn address(known: &PayingAddress) -> AddressAnswer {
     };
     AddressAnswer {
         confirmed: false,
+        uri: None,
         label: known.label.as_str().to_owned(),
         index: known.index,
         description: known.description.clone(),
