@@ -330,6 +330,7 @@ impl GlobalOptions {
             color: self.color_is_on(),
             ascii: !crate::console::locale_is_utf8(),
             width: oneshot::out_width(),
+            local_time: None,
             data: None,
             out_is_terminal: oneshot::out_is_terminal(),
             engine_running: false,

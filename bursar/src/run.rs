@@ -9,11 +9,15 @@ use bursar_control::grammar::Order;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::settings::ConsoleTime;
+use bursar_core::text::Zone;
+use bursar_engine::config::Config;
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{COMMAND_WAIT, Instance, InstanceLock, claim};
 use bursar_tui::link::Link;
-use bursar_tui::oneshot::{self, Options, Streams};
+use bursar_tui::oneshot::{self, LocalTime, Options, Streams};
+use jiff::tz::TimeZone;
 
 use crate::cli::GlobalOptions;
 use crate::embedded_engine::{self, AnswerSources};
@@ -57,7 +61,11 @@ async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
 async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
-    let options = Options { data: Some(folder.path().to_owned()), ..global.options() };
+    let options = Options {
+        data: Some(folder.path().to_owned()),
+        local_time: local_time(&folder),
+        ..global.options()
+    };
     match claim(&folder, COMMAND_WAIT)? {
         Instance::Running(file) => {
             let link = Link::connect(&file, Program::Command).await?;
@@ -67,6 +75,20 @@ async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fa
         Instance::Free(_lock) if order.needs_running_engine() => Err(Fault::new(Code::EngineDown)),
         Instance::Free(lock) => become_engine(folder, lock, order, &options).await,
     }
+}
+
+/// Returns the zone of a person who reads the result on a terminal, unless `console.time` asks for UTC.
+fn local_time(folder: &DataFolder) -> Option<LocalTime> {
+    if !oneshot::out_is_terminal() {
+        return None;
+    }
+    let environment = |name: &str| std::env::var(name).ok();
+    // A damaged file is reported by the engine.
+    let config = Config::load(&folder.file("settings.toml"), &environment, None).ok()?;
+    let zone =
+        TimeZone::try_system().ok().filter(|_zone| config.console_time == ConsoleTime::Local)?;
+    let year = jiff::Timestamp::now().to_zoned(zone.clone()).year().to_string();
+    Some(LocalTime { zone: Zone::of(zone), year })
 }
 
 /// Runs the command with its own engine.

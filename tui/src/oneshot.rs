@@ -29,6 +29,7 @@ use bursar_core::fault::Fault;
 
 pub use failure::Failure;
 pub use interrupt::{Interrupt, ctrl_c};
+pub use layout::LocalTime;
 pub use options::{Options, Streams, out_is_terminal, out_width};
 pub use report::{conclude, fail, finish_without_engine, succeed};
 pub use terminal::{ControllingTerminal, Terminal};

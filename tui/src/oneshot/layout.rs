@@ -1,16 +1,74 @@
-//! Fits the text of a result to a terminal: wraps long lines at spaces, and marks heads and levels of risk.
+//! Fits the text of a result to a terminal: shows times in the reader's zone, wraps long lines at spaces, and marks heads
+//! and levels of risk.
 //!
 //! It handles no text with a secret, because it makes copies.
 
+use std::borrow::Cow;
+
+use bursar_core::text::Zone;
 use textwrap::{Options as Wrap, WordSplitter, wrap};
 
 /// The largest part of a width, in percent, that the indent of a wrapped line may take.
 const INDENT_PERCENT_MAX: usize = 50;
 
+/// The characters of a time in the format of [`bursar_core::text::utc`].
+const UTC_CHARS: usize = "2026-07-01T14:05:07Z".len();
+
+/// The zone of the person at the terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalTime {
+    /// Shows the times.
+    pub zone: Zone,
+    /// The present year, like `2026`, which is left out of times.
+    pub year: String,
+}
+
+impl LocalTime {
+    /// Returns a line with its times in the zone: `07-01 14:05 UTC+2`.
+    ///
+    /// Quoted text is foreign and stays as it is. In a table a time keeps its width.
+    fn localize<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        let mut local = String::new();
+        let (mut rest, mut is_quoted) = (line, false);
+        while let Some(one) = rest.chars().next() {
+            is_quoted ^= one == '"';
+            let time = rest.get(..UTC_CHARS).filter(|text| !is_quoted && is_time(text));
+            let Some(time) = time else {
+                local.push(one);
+                rest = rest.get(one.len_utf8()..).unwrap_or_default();
+                continue;
+            };
+            let shown = self.zone.moment(time);
+            let this_year = format!("{}-", self.year);
+            let shown =
+                if shown == time { time } else { shown.strip_prefix(&this_year).unwrap_or(&shown) };
+            rest = rest.get(UTC_CHARS..).unwrap_or_default();
+            let width = if rest.starts_with("  ") { UTC_CHARS } else { 0 };
+            local.push_str(&format!("{shown:<width$}"));
+        }
+        if local == line { Cow::Borrowed(line) } else { Cow::Owned(local) }
+    }
+}
+
+/// Returns whether a text has the form of a time in UTC.
+fn is_time(text: &str) -> bool {
+    let form = "dddd-dd-ddTdd:dd:ddZ";
+    text.chars().zip(form.chars()).all(|(one, form)| match form {
+        'd' => one.is_ascii_digit(),
+        fixed => one == fixed,
+    })
+}
+
 /// Returns the text for a terminal of `width` columns.
-pub(super) fn fit(text: &str, width: Option<u16>, color: bool) -> String {
+pub(super) fn fit(
+    text: &str,
+    width: Option<u16>,
+    color: bool,
+    local: Option<&LocalTime>,
+) -> String {
     let mut fitted = String::with_capacity(text.len());
     for line in text.lines() {
+        let line = &*local.map_or(Cow::Borrowed(line), |local| local.localize(line));
         let style = if color { style(line) } else { None };
         fitted.push_str(style.unwrap_or_default());
         match width {
@@ -79,13 +137,13 @@ mod tests {
     #[test]
     fn a_long_line_continues_below_its_value() {
         let line = "about    Whether other machines can call the agent server.";
-        let fitted = fit(line, Some(30), false);
+        let fitted = fit(line, Some(30), false, None);
         assert_eq!(
             fitted,
             "about    Whether other\n         machines can call the\n         agent server.\n"
         );
-        assert_eq!(fit(line, None, false), format!("{line}\n"));
-        assert_eq!(fit(line, Some(200), false), format!("{line}\n"));
+        assert_eq!(fit(line, None, false, None), format!("{line}\n"));
+        assert_eq!(fit(line, Some(200), false, None), format!("{line}\n"));
     }
 
     #[test]
@@ -93,7 +151,7 @@ mod tests {
         let hash = "0x".to_owned() + &"a".repeat(64);
         let line = format!("tx  {hash} and a tail that is long enough for another line");
         for width in [20, 21, 40, 80] {
-            let fitted = fit(&line, Some(width), false);
+            let fitted = fit(&line, Some(width), false, None);
             assert!(fitted.lines().any(|line| line.contains(&hash)), "{fitted}");
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
             assert_eq!(words(&fitted), words(&line));
@@ -101,10 +159,26 @@ mod tests {
     }
 
     #[test]
+    fn times_are_local_outside_of_quotes_and_keep_their_column() {
+        let zone = Zone::of(jiff::tz::TimeZone::fixed(jiff::tz::offset(-5)));
+        let local = LocalTime { zone, year: "2026".to_owned() };
+        for (line, shown) in [
+            ("renews  2026-11-28T05:00:00Z", "renews  11-28 00:00 UTC-5"),
+            ("4191fec7  2026-07-01T14:05:07Z  waiting", "4191fec7  07-01 09:05 UTC-5     waiting"),
+            ("at 2025-07-01T14:05:07Z.", "at 2025-07-01 09:05 UTC-5."),
+            ("said \"2026-07-01T14:05:07Z\"", "said \"2026-07-01T14:05:07Z\""),
+            ("2026-99-99T99:99:99Z", "2026-99-99T99:99:99Z"),
+            ("no time ☂", "no time ☂"),
+        ] {
+            assert_eq!(fit(line, None, false, Some(&local)), format!("{shown}\n"));
+        }
+    }
+
+    #[test]
     fn levels_and_heads_are_marked_only_with_colours() {
         let text = "LABEL  NETWORK\n!! DANGER: a first payment\n! WARNING: new\nplain\n";
-        assert_eq!(fit(text, None, false), text);
-        let marked = fit(text, None, true);
+        assert_eq!(fit(text, None, false, None), text);
+        let marked = fit(text, None, true, None);
         assert!(
             marked.starts_with("\x1b[1mLABEL  NETWORK\x1b[0m\n\x1b[1;31m!! DANGER"),
             "{marked}"

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bursar_control::wire::Asking;
 
 use super::interrupt::{Interrupt, ctrl_c};
+use super::layout::LocalTime;
 use super::terminal::{ControllingTerminal, Terminal};
 use crate::secret_source::{SecretSource, Stdin};
 
@@ -37,6 +38,8 @@ pub struct Options {
     pub ascii: bool,
     /// The columns of the terminal that shows the result; `None` if it goes elsewhere.
     pub width: Option<u16>,
+    /// Shows times in the zone of a person who reads the result on a terminal; `None` for UTC.
+    pub local_time: Option<LocalTime>,
     /// The data folder, into which an export is refused.
     pub data: Option<PathBuf>,
     /// Whether the result goes to a terminal.
@@ -60,6 +63,7 @@ impl Default for Options {
             color: false,
             ascii: false,
             width: None,
+            local_time: None,
             data: None,
             out_is_terminal: false,
             engine_running: false,

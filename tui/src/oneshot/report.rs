@@ -70,7 +70,8 @@ pub(super) fn finish(
         let written = if returned_secret.is_some() {
             out.write_all(sheet.as_str().as_bytes())
         } else {
-            let fitted = layout::fit(sheet.as_str(), options.width, options.color);
+            let Options { width, color, ref local_time, .. } = *options;
+            let fitted = layout::fit(sheet.as_str(), width, color, local_time.as_ref());
             out.write_all(fitted.as_bytes())
         };
         written.and_then(|()| out.flush())
