@@ -6,6 +6,7 @@ mod ci;
 mod dependencies;
 mod devnet;
 mod fuzz;
+mod pictures;
 mod sim;
 mod times;
 
@@ -32,6 +33,7 @@ const TASKS: &[(&str, &str, Task)] = &[
         "send mutated input to the programs: --seed N; --from A --to B; --target NAME; --inputs N; --only N",
         fuzz::run,
     ),
+    ("pictures", "draw the pictures of the console in docs/pictures", pictures::run),
     (
         "sim",
         "run simulated worlds: --seed N; --from A --to B; --days N; --table: coverage; --plants: planted bugs",

@@ -9,9 +9,11 @@ mod life;
 mod looks;
 mod marks;
 mod news;
+mod pictures;
 mod positions;
 mod scrolling;
 mod standing;
+mod svg;
 mod trouble;
 
 use bursar_control::answers::*;

@@ -139,7 +139,7 @@ impl Theme {
 
 #[cfg(test)]
 #[expect(clippy::float_arithmetic, reason = "a contrast is not an amount of money")]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     const ROLES: [Role; 8] = [
@@ -155,13 +155,13 @@ mod tests {
     /// The contrast of normal text (WCAG 2.2, success criterion 1.4.3).
     const CONTRAST_MIN: f64 = 4.5;
 
-    type Rgb = [u8; 3];
+    pub(crate) type Rgb = [u8; 3];
 
     const BLACK: Rgb = [0, 0, 0];
     const WHITE: Rgb = [255, 255, 255];
 
     /// Returns a colour of xterm's table from 16 on.
-    fn rgb(color: Color, reset: Rgb) -> Rgb {
+    pub(crate) fn rgb(color: Color, reset: Rgb) -> Rgb {
         const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
         match color {
             Color::Reset => reset,
