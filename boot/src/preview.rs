@@ -1,6 +1,6 @@
 //! The files of a service as text, for any platform.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bursar_core::fault::Fault;
 
@@ -8,24 +8,24 @@ use crate::credential;
 use crate::paths::Paths;
 use crate::plan::InstallRequest;
 use crate::service::{Platform, Scope, Service};
-use crate::systemd::{self, UNIT};
+use crate::systemd;
 use crate::{launchd, task_scheduler};
 
 /// Returns the files of a service as text, without using the machine's service manager.
 pub fn preview(platform: Platform, wanted: &InstallRequest) -> Result<String, Fault> {
     match platform {
         Platform::Linux => {
-            let service = wanted.service()?;
-            let mut text = format!("# {UNIT}\n{}", systemd::unit(&service));
+            let (service, paths) = (wanted.service()?, Paths::of(wanted.scope)?);
+            let head = |path: &Path| format!("# {}\n", path.display());
+            let mut text = head(&paths.unit) + &systemd::unit(&service);
             if wanted.unlock == Some(true) {
-                let paths = Paths::of(wanted.scope)?;
                 let drop_in =
                     systemd::unlock_drop_in(&paths.credential, credential::strongest_tier());
-                text.push_str(&format!("\n# {UNIT}.d/unlock.conf\n{drop_in}"));
+                text.push_str(&format!("\n{}{drop_in}", head(&paths.unlock)));
             }
             if wanted.ledger == Some(true) {
                 let drop_in = systemd::ledger_drop_in();
-                text.push_str(&format!("\n# {UNIT}.d/ledger.conf\n{drop_in}"));
+                text.push_str(&format!("\n{}{drop_in}", head(&paths.ledger)));
             }
             Ok(text)
         }

@@ -100,6 +100,12 @@ async fn run_own_engine(
     let engine = Engine::open(settings).await?;
     let ended = run_console(&engine, password, setup, &mut signals).await;
     signals.terminal_restored();
+    if ended.as_ref().is_ok_and(|ended| ended.keeps_engine) {
+        print_line(
+            "The engine keeps running in this terminal: ^C stops it, and `bursar` in another one attaches a console.",
+        );
+        signals.next().await;
+    }
     // A signal during the orderly stop may end the process early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}

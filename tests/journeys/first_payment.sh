@@ -66,6 +66,6 @@ see agent 'Both are paid'
 said 'approved'
 
 press you 6; see you '0.012000 USDC'
-press you q; see you 'leaving stops it'; see you 'y stop and leave'
+press you q; see you 'If it stops, agents are refused'; see you 'y stop and leave'
 until_true 'the question is not armed' eval 'press you y; command sleep 0.1; shows you "The engine has stopped"'
 done_ 'first payment'

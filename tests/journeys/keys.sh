@@ -132,6 +132,15 @@ run you "bursar --password-file '$WORK/password'"
 see you 'engine: inside'
 press you q
 see you 'Leave\?'
+see you 'y stop and leave +k leave'
+until_true 'the question is not armed' eval 'press you k; command sleep 0.1; shows you "The engine keeps running in this"'
+bursar status --check unlocked > /dev/null || fail 'the engine does not keep running'
+press you C-c
+see you 'The engine has stopped'
+press you C-l
+run you "bursar --password-file '$WORK/password'"
+see you 'engine: inside'
+press you q
 see you 'y stop and leave'
 until_true 'the question is not armed' eval 'press you y; command sleep 0.1; shows you "The engine has stopped"'
 [ "$ROW" -eq "$(wc -l <<< "$TABLE")" ] || fail 'the table of dialogs has other rows'

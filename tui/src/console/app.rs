@@ -44,6 +44,8 @@ pub struct QueueAtExit {
     pub waiting: Option<usize>,
     /// Milliseconds until the first pending request expires; `None` if none is known.
     pub next_ms: Option<u64>,
+    /// Whether the engine in this process is to keep running.
+    pub keeps_engine: bool,
 }
 
 /// Shows the console until the operator leaves it, the terminal goes away or `stop` completes.
@@ -81,6 +83,7 @@ pub async fn run(
     Ok(QueueAtExit {
         waiting: up.then(|| held().count()),
         next_ms: held().map(|held| held.left_ms(model.now_ms)).min().filter(|_left| up),
+        keeps_engine: model.keeps_engine,
     })
 }
 

@@ -108,6 +108,8 @@ pub(crate) enum KeyAction {
     Close,
     Yes,
     No,
+    /// Leaves the console that is the engine, and keeps the engine running.
+    Keep,
     Enter,
     Older,
     Newer,

@@ -221,6 +221,8 @@ pub(crate) struct Model {
     pub(crate) server: Server,
     pub(crate) focus: Pane,
     pub(crate) is_zoomed: bool,
+    /// The operator left the console, and the engine in this process is to keep running.
+    pub(crate) keeps_engine: bool,
     /// The selected row of each pane, by its identity and not by its position.
     pub(crate) selected: BTreeMap<Pane, String>,
     /// The filters of the lists that have one.
@@ -287,6 +289,7 @@ impl Model {
             server: Server::default(),
             focus: Pane::Approvals,
             is_zoomed: false,
+            keeps_engine: false,
             selected: BTreeMap::new(),
             filters: BTreeMap::new(),
             filtering: None,

@@ -207,6 +207,12 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(DenyMarked[PAGE_UP], KeyAction::PageUp, "", "One page up"),
     bind!(DenyMarked [ESC, ch('n', "n"), ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the requests stay waiting"),
     bind!(YesNo[ch('y', "y")], KeyAction::Yes, "yes", "Yes"),
+    bind!(
+        YesNo[ch('k', "k")],
+        KeyAction::Keep,
+        "",
+        "When you leave a console that is the engine: keep the engine running in this terminal"
+    ),
     bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], KeyAction::No, "no", "No"),
     bind!(Field[ENTER], KeyAction::Enter, "next", "Submit the input"),
     bind!(Field [ESC, ctrl('c', "^C")], KeyAction::Close, "cancel", "Cancel the command"),

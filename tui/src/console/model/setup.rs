@@ -1,5 +1,7 @@
 //! The first steps: everything that an agent needs before it can pay, with a command for each step.
 
+use bursar_core::auth::AuthMode;
+
 use super::Model;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,12 +14,13 @@ pub(crate) struct Step {
 }
 
 /// Returns the shell line with which an agent pays a merchant on this machine.
-fn demo_pay_line(folder_option: &str, agent: &str) -> String {
+fn demo_pay_line(folder_option: &str, agent: &str, gets_token: bool) -> String {
     let folder = match folder_option {
         "" => String::new(),
         option => format!("{option} "),
     };
-    format!("eval \"$(bursar {folder}agent instructions {agent})\"; bursar-demo pay")
+    let token = if gets_token { " --regenerate" } else { "" };
+    format!("eval \"$(bursar {folder}agent instructions {agent}{token})\"; bursar-demo pay")
 }
 
 /// Returns the shell line of the last step, if only that step is left.
@@ -64,7 +67,12 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let label = server.addresses.iter().flatten().map(|row| row.label.as_str()).next();
     let label = quoted(label.unwrap_or("research"));
     let policy = quoted(policies.first().map_or("careful", |policy| policy.name.as_str()));
-    let agent = quoted(agents.first().map_or("reader", |agent| agent.name.as_str()));
+    let first = agents.first();
+    let agent = quoted(first.map_or("reader", |agent| agent.name.as_str()));
+    // Only the hash of a bearer token is stored, so its agent gets a new one.
+    let with_secret = agents.iter().find(|agent| agent.auth_mode == AuthMode::Hmac);
+    let payer = quoted(with_secret.or(first).map_or("reader", |agent| agent.name.as_str()));
+    let gets_token = with_secret.is_none() && first.is_some();
     vec![
         Step {
             is_done: wallet.exists,
@@ -112,8 +120,12 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
         Step {
             is_done: server.has_seen_request,
             title: "A first payment, to a merchant of the demonstration",
-            line: demo_pay_line(&model.setup.folder_option, &agent),
-            about: "In another terminal. No money moves; `bursar-demo` comes with Bursar.",
+            line: demo_pay_line(&model.setup.folder_option, &payer, gets_token),
+            about: if gets_token {
+                "In another terminal. It gives the agent a new token; its old one stops working."
+            } else {
+                "In another terminal. No money moves; `bursar-demo` comes with Bursar."
+            },
         },
     ]
 }

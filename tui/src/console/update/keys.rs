@@ -189,6 +189,7 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         | KeyAction::Close
         | KeyAction::Yes
         | KeyAction::No
+        | KeyAction::Keep
         | KeyAction::Enter
         | KeyAction::Older
         | KeyAction::Newer

@@ -22,6 +22,10 @@ pub(super) fn handle_yes_no_key(model: &mut Model, action: Option<KeyAction>) ->
             Some(KeyAction::Yes) if now_ms >= *armed_at_ms => {
                 model.unconfirmed_key = Some((KeyAction::Yes, now_ms))
             }
+            Some(KeyAction::Keep) if now_ms >= *armed_at_ms => {
+                model.keeps_engine = true;
+                return vec![Intent::Quit];
+            }
             Some(KeyAction::No) => return close(model),
             _other => {}
         },

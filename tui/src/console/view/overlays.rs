@@ -217,15 +217,20 @@ pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
         more => format!("{more} requests are waiting and can still expire."),
     };
     let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
-    let stops = "This console is the engine: leaving stops it, and agents are refused until it runs again. \
-         `bursar engine` runs it without a console.";
+    let stops = "This console is the engine. If it stops, agents are refused until it runs again.";
     let consoles = model.server.status.as_ref().map_or(0, |status| status.consoles);
     let others = match consoles {
         0 => String::new(),
         1 => "Another attached console will lose its engine.".to_owned(),
         more => format!("{more} other attached consoles will lose their engine."),
     };
-    let mut lines = vec![stops, &others, &waiting, "", "y stop and leave   n stay"];
+    let mut lines = vec![
+        stops,
+        &others,
+        &waiting,
+        "",
+        "y stop and leave   k leave, keep the engine running here   n stay",
+    ];
     if others.is_empty() {
         lines.remove(1);
     }
