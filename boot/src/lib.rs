@@ -14,6 +14,7 @@ mod install;
 pub mod launchd;
 mod limit;
 mod lingering;
+mod machine_wallet;
 mod manager;
 mod operator;
 mod outlook;
@@ -31,6 +32,7 @@ mod written;
 mod xml;
 
 pub use install::{InstallReport, install};
+pub use machine_wallet::{MachineWallet, machine_wallet};
 pub use operator::Operator;
 pub use plan::InstallRequest;
 pub use preview::preview;

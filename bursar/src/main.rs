@@ -15,6 +15,7 @@ mod help;
 mod panics;
 mod process;
 mod run;
+mod service_account;
 mod service_manager;
 mod signals;
 mod usage;
@@ -42,7 +43,13 @@ fn main() -> ExitCode {
     panics::install();
     bursar_serve::signals::outlive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    ExitCode::from(match Cli::read(arguments.iter().cloned()) {
+    let read = Cli::read(arguments.iter().cloned());
+    if let Ok(Cli { global, command: None | Some(Command::Order(_)), .. }) = &read
+        && let Err(fault) = service_account::continue_as_service(global, &arguments)
+    {
+        return ExitCode::from(report_failure("bursar", global, fault));
+    }
+    ExitCode::from(match read {
         Ok(Cli { global, screen, command: Some(command) }) => {
             if screen != Screen::default() {
                 usage::reject_console_options(&global)

@@ -96,6 +96,11 @@ step move $B install-service --system --unlock --daily off --yes --password-file
 step wallet owner status
 step left ls -A /home/alice/.local/share
 step again $B install-service --system --yes
+# Root names no folder: the command finds that of the service, and leaves no file of root's there.
+step sudo $B status
+step sudo-json $B status --json --quiet
+step owned sh -c "find /var/lib/bursar ! -user bursar"
+step own sh -c "ls /root/.local/share/bursar"
 "#,
         BootEnd::PowerCut,
     );
@@ -118,6 +123,12 @@ step again $B install-service --system --yes
     );
     assert!(done.must("wallet").contains("main, unlocked, 1 seed"), "{}", done.text());
     assert_eq!(done.must("left"), "");
+    let sudo = done.must("sudo");
+    assert!(sudo.contains("service in /var/lib/bursar, as the account bursar"), "{sudo}");
+    assert!(sudo.contains("main, unlocked, 1 seed"), "{sudo}");
+    assert!(done.must("sudo-json").starts_with('{'), "{}", done.text());
+    assert_eq!(done.must("owned"), "");
+    assert_ne!(done.step("own").0, 0, "root got a folder of its own");
     assert!(done.must("again").contains("nothing to change"));
 }
 
