@@ -328,6 +328,7 @@ impl GlobalOptions {
             seed: self.seed(),
             reveal: self.reveal,
             color: self.color_is_on(),
+            shows_cards: false,
             ascii: !crate::console::locale_is_utf8(),
             width: oneshot::out_width(),
             local_time: None,

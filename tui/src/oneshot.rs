@@ -22,7 +22,7 @@ mod watch;
 pub(crate) mod tests;
 
 use bursar_control::answers::{Answer, SecretField, Warning};
-use bursar_control::grammar::{AddressOrder, Order, SeedOrder};
+use bursar_control::grammar::{AddressOrder, Order, RequestsOrder, SeedOrder};
 use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -54,6 +54,7 @@ pub(crate) fn answer_text(
         returned_secret: returned_secret.as_ref(),
         engine_running: true,
         ascii,
+        shows_cards: false,
     };
     let sheet = text::sheet(answer, context);
     let mut output =
@@ -78,6 +79,8 @@ pub(crate) fn answer_text(
 
 /// Runs one command over a connected link, and returns the exit code.
 pub async fn run(link: Link, mut order: Order, options: &Options, streams: Streams<'_>) -> u8 {
+    let shows_cards = matches!(&order, Order::Requests(RequestsOrder { cards: true, .. }));
+    let options = &Options { shows_cards, ..options.clone() };
     if let Order::Watch(watch) = order {
         return watch::run(link, watch, options, streams).await;
     }

@@ -34,6 +34,8 @@ pub struct Options {
     pub reveal: bool,
     /// Print texts with colours.
     pub color: bool,
+    /// Show the cards of all waiting requests, however many there are.
+    pub shows_cards: bool,
     /// Draw with ASCII only.
     pub ascii: bool,
     /// The columns of the terminal that shows the result; `None` if it goes elsewhere.
@@ -61,6 +63,7 @@ impl Default for Options {
             seed: SecretSource::Terminal,
             reveal: false,
             color: false,
+            shows_cards: false,
             ascii: false,
             width: None,
             local_time: None,

@@ -63,8 +63,8 @@ pub(super) fn finish(
         }
         .write(out)
     } else {
-        let Options { engine_running, ascii, .. } = *options;
-        let context = Context { command, returned_secret, engine_running, ascii };
+        let Options { engine_running, ascii, shows_cards, .. } = *options;
+        let context = Context { command, returned_secret, engine_running, shows_cards, ascii };
         let sheet = sheet(&answer, context);
         warn(&outcome.warnings, err);
         let written = if returned_secret.is_some() {

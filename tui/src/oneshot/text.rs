@@ -45,7 +45,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Agents { agents } => agent::agents(to, agents),
         Answer::Credentials(credentials) => agent::credentials(to, credentials, context),
         Answer::Server(server) => engine::server(to, server, context),
-        Answer::Requests { requests } => request::requests(to, requests),
+        Answer::Requests { requests } => request::requests(to, requests, context),
         Answer::Decided(decided) => request::decision_result(to, decided),
         Answer::Denials(denials) => request::denials(to, denials),
         Answer::Payee(payee) => payee::payee(to, payee),

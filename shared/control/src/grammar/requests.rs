@@ -5,11 +5,15 @@ use bursar_core::money::Usd;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct RequestsOrder {
     /// Also show the latest decided requests.
     #[arg(long)]
     pub all: bool,
+    /// Show the card of each request, also where more than three wait; otherwise these are rows of a table.
+    #[arg(long)]
+    #[serde(default)]
+    pub cards: bool,
     /// First ask a Ledger again that is left alone, because it refused a request for a switch of its settings.
     #[arg(long)]
     #[serde(default)]

@@ -47,7 +47,7 @@ impl Model {
     pub(crate) fn retry_device(&mut self) -> bool {
         let may_retry = self.may_retry_device();
         if may_retry && !self.in_flight(&Purpose::Retry) {
-            let order = RequestsOrder { all: false, retry: true };
+            let order = RequestsOrder { retry: true, ..RequestsOrder::default() };
             self.call(Purpose::Retry, Order::Requests(order), Asking::Silent);
             self.note("The Ledger is asked again: look at its screen.");
         }

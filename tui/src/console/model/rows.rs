@@ -21,7 +21,7 @@ const SENT_ROWS_MAX: usize = 200;
 pub(crate) fn order_of(topic: Topic) -> Order {
     match topic {
         Topic::Status => Order::Status(StatusOrder::default()),
-        Topic::Requests => Order::Requests(RequestsOrder { all: false, retry: false }),
+        Topic::Requests => Order::Requests(RequestsOrder::default()),
         Topic::Agents => Order::Agent(AgentOrder::List),
         Topic::Policies => Order::Policy(PolicyOrder::List),
         Topic::Payments => {

@@ -144,7 +144,11 @@ async fn requests_and_decisions() {
         decided_request(Some("b.example")),
         decided_request(None),
     ];
-    assert_text("requests", "requests --all", Answer::Requests { requests }).await;
+    assert_text("requests", "requests --all", Answer::Requests { requests: requests.clone() })
+        .await;
+    let held = requests.iter().find(|request| request.card.is_some()).unwrap();
+    let many: Vec<_> = (0..4).map(|_same| held.clone()).chain(requests.clone()).collect();
+    assert_text("requests_many", "requests --all", Answer::Requests { requests: many }).await;
     let executing = RequestAnswer {
         id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
         status: "executing".parse().unwrap(),

@@ -11,6 +11,8 @@ pub(in crate::oneshot) struct Context<'a> {
     pub(in crate::oneshot) returned_secret: Option<&'a ReturnedSecret>,
     /// Whether an engine keeps running when this command has ended.
     pub(in crate::oneshot) engine_running: bool,
+    /// Whether all cards of waiting requests are shown, however many there are.
+    pub(in crate::oneshot) shows_cards: bool,
     /// Whether the text may contain ASCII only.
     pub(in crate::oneshot) ascii: bool,
 }

@@ -2,21 +2,36 @@
 
 use bursar_control::answers::{DecidedAnswer, DenialsAnswer, RequestAnswer};
 use bursar_control::card_text;
-use bursar_core::card::Lane;
+use bursar_core::card::{Card, Lane};
 use bursar_core::ids::RequestId;
+use bursar_core::risk::Level;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text::countdown;
 
+use super::context::Context;
 use crate::oneshot::sheet::{Sheet, quote_foreign};
 use crate::wording;
 
-/// Prints pending requests with their whole card, which a decision needs, and other requests in two lines.
-pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
+/// Maximum number of cards that are shown unless the command asks for all.
+const CARDS_SHOWN_MAX: usize = 3;
+
+/// Prints pending requests with their whole card, which a decision needs, or as a table if there are many. Other
+/// requests follow in two lines each.
+pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer], context: Context<'_>) {
     if requests.is_empty() {
         return to.line("No requests are waiting.");
     }
-    for (index, request) in requests.iter().enumerate() {
-        if index > 0 {
+    let waiting: Vec<(&RequestAnswer, &Card)> =
+        requests.iter().filter_map(|one| Some((one, one.card.as_ref()?))).collect();
+    let is_table = waiting.len() > CARDS_SHOWN_MAX && !context.shows_cards;
+    if is_table {
+        let rows: Vec<_> = waiting.iter().map(|(request, card)| table_row(request, card)).collect();
+        to.table(["ID", "LEFT", "AGENT", "AMOUNT", "TO", "NOTE"], &rows);
+        to.next("Show a card with", "bursar approve <id>   or all cards: bursar requests --cards");
+    }
+    let others = requests.iter().filter(|one| !is_table || one.card.is_none());
+    for (index, request) in others.enumerate() {
+        if index > 0 || is_table {
             to.blank();
         }
         let id = short(&request.id);
@@ -36,6 +51,33 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
             None => line(to, &id, request),
         }
     }
+}
+
+/// Returns the cells of a waiting request.
+fn table_row(request: &RequestAnswer, card: &Card) -> [String; 6] {
+    let left = request.expires_in_seconds.map_or(String::new(), countdown);
+    let named = request.payee_name.as_ref().map(|name| quote_foreign(name.as_str()));
+    let host = || request.domain.as_deref().map(quote_foreign);
+    let to = named.or_else(host).unwrap_or_else(|| request.payee.clone());
+    let note = if card.device.is_some() {
+        "waits for the Ledger"
+    } else if card.obstacle.is_some() {
+        "cannot be approved now"
+    } else {
+        match card.risks.first().map(|risk| risk.level) {
+            Some(Level::Danger) => "!! DANGER",
+            Some(Level::Warning) => "! WARNING",
+            Some(Level::Note) | None => "",
+        }
+    };
+    [
+        short(&request.id),
+        left,
+        card.agent_name.to_string(),
+        request.amount.clone(),
+        to,
+        note.to_owned(),
+    ]
 }
 
 fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
