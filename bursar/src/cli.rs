@@ -128,7 +128,7 @@ pub(crate) enum Command {
     /// Print the completions of a shell.
     Completions {
         /// The shell.
-        shell: crate::completion::Shell,
+        shell: Shell,
     },
     /// Write the manual pages.
     Man {
@@ -233,6 +233,31 @@ impl From<PlatformName> for Platform {
             PlatformName::Linux => Self::Linux,
             PlatformName::Macos => Self::Macos,
             PlatformName::Windows => Self::Windows,
+        }
+    }
+}
+
+/// The shells that have completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Elvish,
+    Fish,
+    Nushell,
+    Powershell,
+    Zsh,
+}
+
+impl Shell {
+    /// Returns the shell's name, as its completions know it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Elvish => "elvish",
+            Self::Fish => "fish",
+            Self::Nushell => "nushell",
+            Self::Powershell => "powershell",
+            Self::Zsh => "zsh",
         }
     }
 }

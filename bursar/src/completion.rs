@@ -16,40 +16,16 @@ use bursar_core::fault::Fault;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::running;
 use bursar_tui::link::{Link, Received};
-use clap::{Command, ValueEnum};
+use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
 
-use crate::cli::GlobalOptions;
+use crate::cli::{GlobalOptions, Shell};
 
 /// The variable that names the shell that asks for completions.
 const VARIABLE: &str = "COMPLETE";
 /// How long the engine may take to list its names.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-/// The shells that have completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Elvish,
-    Fish,
-    Nushell,
-    Powershell,
-    Zsh,
-}
-
-impl Shell {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bash => "bash",
-            Self::Elvish => "elvish",
-            Self::Fish => "fish",
-            Self::Nushell => "nushell",
-            Self::Powershell => "powershell",
-            Self::Zsh => "zsh",
-        }
-    }
-}
 
 /// Answers a shell that asks for completions, and ends the process. Returns if none asks.
 pub(crate) fn answer_shell() {

@@ -43,7 +43,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
         "address",
         [
             "bursar address create research 0",
-            "bursar address send research 0x1111111111111111111111111111111111111111 5 --network base",
+            "bursar address send research savings 5 --network base",
         ],
     ),
     ("balances", ["bursar balances", "bursar balances --address research --network base"]),
@@ -69,13 +69,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("allowances", ["bursar allowances", "bursar allowances --revoke"]),
     ("venues", ["bursar venues", "bursar venues --network base"]),
     ("positions", ["bursar positions", "bursar positions --address research"]),
-    (
-        "payee",
-        [
-            "bursar payee name 0x1111111111111111111111111111111111111111 \"the printer\"",
-            "bursar payee list",
-        ],
-    ),
+    ("payee", ["bursar payee name <address> \"the printer\"", "bursar payee list"]),
     (
         "history",
         [
@@ -255,6 +249,7 @@ mod tests {
         let line = line.split("  ").next()?.split(" # ").next()?;
         let line = line.split(" < ").next()?.split(" > ").next()?;
         let line = line.replace("<digest>", "0a1b2c3d");
+        let line = line.replace("<address>", &format!("0x{}", "1".repeat(40)));
         let words = shlex::split(&format!("bursar {line}"))?;
         Some(words.into_iter().map(OsString::from).collect())
     }

@@ -14,6 +14,7 @@ mod plan;
 mod requests;
 mod sends;
 mod settings;
+mod status;
 mod trading;
 
 use bursar_core::auth::AuthMode;
@@ -42,6 +43,7 @@ pub use plan::PlanAnswer;
 pub use requests::{DecidedAnswer, DenialsAnswer, NotDenied, RequestAnswer};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
+pub use status::{DeviceAnswer, EXECUTING_SHOWN, StatusAnswer, UnattendedAnswer};
 pub use trading::{
     AllowanceAnswer, AllowancesAnswer, QuoteAnswer, RouteAnswer, UnreadAnswer, VerdictAnswer,
 };
@@ -371,84 +373,6 @@ pub struct NetworkAnswer {
     pub name: String,
     pub stablecoin: String,
     pub enabled: bool,
-}
-
-/// Maximum number of trades in execution that `status` lists.
-pub const EXECUTING_SHOWN: usize = 16;
-
-/// The state of wallet, agent server and engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StatusAnswer {
-    pub wallet: WalletAnswer,
-    pub server: ServerAnswer,
-    pub agents: usize,
-    /// Number of requests that are waiting for a decision.
-    pub requests: usize,
-    /// Trades in execution, at most [`EXECUTING_SHOWN`].
-    #[serde(default)]
-    pub executing: Vec<ExecutingAnswer>,
-    /// The hardware device, while requests or transactions wait for it.
-    #[serde(default)]
-    pub device: Option<DeviceAnswer>,
-    /// The location of Ledger emulators, in a developer build that uses emulators instead of Ledgers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ledger_emulator: Option<String>,
-    /// Number of attached consoles that run in other processes.
-    #[serde(default)]
-    pub consoles: usize,
-    pub frozen: bool,
-    /// Number of journal entries.
-    pub journal: u64,
-    /// Hash of the newest entry, for a later `audit verify --head`.
-    pub head: String,
-    /// Why every payment needs approval: the journal did not match the wallet at unlock.
-    pub untrusted: Option<String>,
-    /// The time before which signed requests are refused (RFC 3339); `None` unless it lies in the future.
-    ///
-    /// It does if a clock was ahead and a chain agreed, or a wallet was restored then. `audit accept` corrects this.
-    #[serde(default)]
-    pub refused_before: Option<String>,
-    /// Why commands are no longer decided: the journal could not be written.
-    pub failed: Option<String>,
-    /// Whether payments, trades and loans are refused because the disk of the data folder has less than 64 MiB free.
-    #[serde(default)]
-    pub disk_full: bool,
-    /// The enabled networks that answered; `None` unless the command asked them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reachable: Option<Vec<String>>,
-    /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
-    #[serde(default)]
-    pub start_unlock: Option<String>,
-    /// The agents' spending today while no person has opened the wallet; otherwise, or while it is locked, `None`.
-    #[serde(default)]
-    pub unattended: Option<UnattendedAnswer>,
-    pub data: String,
-    pub version: String,
-}
-
-/// The state of the hardware device for which requests wait.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceAnswer {
-    /// Two or three words, like `locked`.
-    pub label: String,
-    /// The next action of the operator, as a sentence.
-    pub state: String,
-    /// The device shows a request now.
-    pub is_prompting: bool,
-    /// The device refused a request because of its settings; `requests --retry` asks the device again now.
-    #[serde(default)]
-    pub may_retry: bool,
-    /// Number of requests and transactions in the queue.
-    pub waiting: usize,
-}
-
-/// The agents' spending while the last unlock was unattended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnattendedAnswer {
-    /// The amount spent today, in dollars.
-    pub spent: String,
-    /// The setting `unattended.daily`; `None` if it is off.
-    pub limit: Option<String>,
 }
 
 /// The result of `audit verify` or `audit accept`.

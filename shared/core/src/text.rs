@@ -1,5 +1,7 @@
 //! How money, time and untrusted text are shown to people, in one place for console, command line and log.
 
+mod urls;
+
 use std::fmt;
 
 use icu_properties::props::{
@@ -10,6 +12,8 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use unicode_security::skeleton;
+
+pub use urls::{short_url, without_pay_fragment};
 
 use crate::hosts;
 use crate::time::Utc;
@@ -127,47 +131,8 @@ pub fn host_note(url: &str) -> Option<String> {
     if !written.eq_ignore_ascii_case(host) {
         return Some(format!("host {}{mark}", visible(host)));
     }
-    (decoded != host).then(|| format!("host {} in Unicode{mark}", quoted(&decoded, HOST_CHARS_MAX)))
-}
-
-/// Room for the longest host name, its port and some user info before it.
-const HOST_CHARS_MAX: usize = 300;
-
-/// Returns the URL without the fragment that `bursar pay` adds: `#` and 32 hex digits.
-///
-/// It only tells purchases apart; no server receives it.
-pub fn without_pay_fragment(url: &str) -> &str {
-    let is_ours = |fragment: &str| {
-        fragment.len() == 32 && fragment.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    match url.rsplit_once('#') {
-        Some((rest, fragment)) if is_ours(fragment) => rest,
-        _other => url,
-    }
-}
-
-/// Cuts a URL after `most` characters, but never within the host.
-///
-/// A truncated host could be mistaken for another host. Long user info before the host is cut instead of the host.
-pub fn short_url(url: &str, most: usize) -> String {
-    if url.chars().count() <= most {
-        return url.to_owned();
-    }
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or(rest);
-    let before = scheme.chars().count().saturating_add("://".len());
-    let ends = before.saturating_add(authority.chars().count());
-    if ends <= most {
-        let mut shown: String = url.chars().take(most).collect();
-        shown.push('…');
-        return shown;
-    }
-    let skipped = authority.chars().count().saturating_sub(HOST_CHARS_MAX);
-    let host: String = authority.chars().skip(skipped).collect();
-    let scheme: String = scheme.chars().take(HOST_CHARS_MAX).collect();
-    let cut = if skipped > 0 { "…" } else { "" };
-    // A URL that a list has truncated already ends with an ellipsis.
-    format!("{scheme}://{cut}{}…", host.trim_end_matches('…'))
+    (decoded != host)
+        .then(|| format!("host {} in Unicode{mark}", quoted(&decoded, urls::HOST_CHARS_MAX)))
 }
 
 /// Makes one of our own lines safe to show, although it may quote untrusted text.
@@ -429,15 +394,6 @@ mod tests {
             assert_eq!(shown, [text, text, text]);
             assert_eq!(zone.offset_at(text).day_and_minute(text), text);
             assert_eq!(zone.offset_at(text).to_string(), "UTC");
-        }
-    }
-
-    #[test]
-    fn only_the_fragment_of_bursar_pay_is_hidden() {
-        let own = format!("https://a.example/x?y#{}", "0a".repeat(16));
-        assert_eq!(without_pay_fragment(&own), "https://a.example/x?y");
-        for url in ["https://a.example/#top", "https://a.example/", "https://a.example/#0A0B"] {
-            assert_eq!(without_pay_fragment(url), url);
         }
     }
 

@@ -12,8 +12,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_domain::{Action, Command, Event, State, decide};
 
-use super::activity;
 use super::dry_run::{self, is_dry_run};
+use super::entries;
 use crate::context::EngineContext;
 use crate::core::{self, Outcome};
 
@@ -48,7 +48,7 @@ pub(crate) async fn act(engine: &EngineContext, action: Action) -> Result<Outcom
 fn dry_act(engine: &EngineContext, action: Action) -> Result<Outcome, Fault> {
     let loosens = loosens(&engine.core.view().state, &action);
     let events = decided(engine, action)?;
-    dry_run::stop(activity::preview(engine, events), loosens)
+    dry_run::stop(entries::preview(engine, events), loosens)
 }
 
 /// Returns whether an action allows more than before; `None` if it changes no rule.

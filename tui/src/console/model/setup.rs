@@ -1,5 +1,6 @@
 //! The first steps: everything that an agent needs before it can pay, with a command for each step.
 
+use bursar_control::answers::AgentAnswer;
 use bursar_core::auth::AuthMode;
 
 use super::Model;
@@ -55,6 +56,24 @@ fn seed(model: &Model, exists: bool) -> Step {
     }
 }
 
+/// Returns the last step. Only the hash of a bearer token is stored, so an agent with a secret pays, or gets a new token.
+fn first_payment(model: &Model, agents: &[AgentAnswer]) -> Step {
+    let with_secret = agents.iter().find(|agent| agent.auth_mode == AuthMode::Hmac);
+    let gets_token = with_secret.is_none() && !agents.is_empty();
+    let name = with_secret.or(agents.first()).map_or("reader", |agent| agent.name.as_str());
+    let payer = shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
+    Step {
+        is_done: model.server.has_seen_request,
+        title: "A first payment, to a merchant of the demonstration",
+        line: demo_pay_line(&model.setup.folder_option, &payer, gets_token),
+        about: if gets_token {
+            "In another terminal. It gives the agent a new token; its old one stops working."
+        } else {
+            "In another terminal. No money moves; `bursar-demo` comes with Bursar."
+        },
+    }
+}
+
 /// Returns all steps in order. Empty until the engine has reported its status.
 pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let server = &model.server;
@@ -67,12 +86,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let label = server.addresses.iter().flatten().map(|row| row.label.as_str()).next();
     let label = quoted(label.unwrap_or("research"));
     let policy = quoted(policies.first().map_or("careful", |policy| policy.name.as_str()));
-    let first = agents.first();
-    let agent = quoted(first.map_or("reader", |agent| agent.name.as_str()));
-    // Only the hash of a bearer token is stored, so its agent gets a new one.
-    let with_secret = agents.iter().find(|agent| agent.auth_mode == AuthMode::Hmac);
-    let payer = quoted(with_secret.or(first).map_or("reader", |agent| agent.name.as_str()));
-    let gets_token = with_secret.is_none() && first.is_some();
+    let agent = quoted(agents.first().map_or("reader", |agent| agent.name.as_str()));
     vec![
         Step {
             is_done: wallet.exists,
@@ -117,15 +131,6 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             line: "server start".to_owned(),
             about: "On this machine only.",
         },
-        Step {
-            is_done: server.has_seen_request,
-            title: "A first payment, to a merchant of the demonstration",
-            line: demo_pay_line(&model.setup.folder_option, &payer, gets_token),
-            about: if gets_token {
-                "In another terminal. It gives the agent a new token; its old one stops working."
-            } else {
-                "In another terminal. No money moves; `bursar-demo` comes with Bursar."
-            },
-        },
+        first_payment(model, agents),
     ]
 }

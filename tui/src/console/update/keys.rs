@@ -139,12 +139,7 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
             }
         }
         KeyAction::Open => open(model),
-        KeyAction::OpenToDeny => {
-            open(model);
-            if let Some(Overlay::Card(view)) = &mut model.overlay {
-                view.opened_to_deny = true;
-            }
-        }
+        KeyAction::OpenToDeny => open_to_deny(model),
         KeyAction::Mark => marks::toggle(model),
         KeyAction::MarkAll => marks::toggle_shown(model),
         KeyAction::ApproveMarked => marks::open(model, true),
@@ -164,10 +159,7 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
             model.mark_stale(&all.collect::<Vec<_>>());
             model.retry_device();
         }
-        KeyAction::Qr => match model.qr_order() {
-            Some(order) => run_line::run(model, order),
-            None => model.note_failure("Select an address in the pane Balances, then press Q."),
-        },
+        KeyAction::Qr => show_qr(model),
         KeyAction::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
         KeyAction::Step if setup::try_line(model).is_some() => return copying::copy(model),
         KeyAction::Step => {
@@ -197,6 +189,20 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         | KeyAction::Check => {}
     }
     Vec::new()
+}
+
+fn show_qr(model: &mut Model) {
+    match model.qr_order() {
+        Some(order) => run_line::run(model, order),
+        None => model.note_failure("Select an address in the pane Balances, then press Q."),
+    }
+}
+
+fn open_to_deny(model: &mut Model) {
+    open(model);
+    if let Some(Overlay::Card(view)) = &mut model.overlay {
+        view.opened_to_deny = true;
+    }
 }
 
 /// Returns the number of rows of a page, about half a screen.

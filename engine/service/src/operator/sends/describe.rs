@@ -8,7 +8,7 @@ use bursar_domain::State;
 use bursar_domain::outboxes::SendRecord;
 use bursar_submit::{ChainState, Outcome, Submission};
 
-use crate::operator::activity::outboxes::{outcome_text, trouble_text};
+use crate::operator::entries::outboxes::{outcome_text, trouble_text};
 
 pub(crate) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     let send = &record.send;

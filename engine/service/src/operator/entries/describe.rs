@@ -23,9 +23,9 @@ use super::outboxes;
 use crate::journal::{Reader, StoreError};
 
 /// Completes rows with the requests and the current agent names that entries refer to by id.
-pub(super) struct EntryDescriber<'a> {
-    pub(super) state: &'a State,
-    pub(super) reader: &'a dyn Reader,
+pub(in crate::operator) struct EntryDescriber<'a> {
+    pub(in crate::operator) state: &'a State,
+    pub(in crate::operator) reader: &'a dyn Reader,
 }
 
 /// The subject of an entry.
@@ -42,7 +42,7 @@ enum EntrySubject<'a> {
 type Description<'a> = (EntryKind, EntrySubject<'a>, Option<String>);
 
 impl EntryDescriber<'_> {
-    pub(super) fn row(&self, entry: &Entry) -> Result<ActivityRow, StoreError> {
+    pub(in crate::operator) fn row(&self, entry: &Entry) -> Result<ActivityRow, StoreError> {
         let (kind, about, detail) = describe(&entry.event);
         let mut row = ActivityRow {
             seq: entry.seq,
