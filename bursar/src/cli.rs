@@ -44,6 +44,9 @@ pub(crate) struct Screen {
     /// Draw with ASCII only; the default where the locale is not UTF-8.
     #[arg(long)]
     pub(crate) ascii: bool,
+    /// Read commands and print news line by line: for screen readers, dumb terminals and slow lines.
+    #[arg(long)]
+    pub(crate) plain: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

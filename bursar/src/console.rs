@@ -1,7 +1,7 @@
 //! `bursar` without a command: the console. Attaches to the engine of the data folder, or runs one in this process.
 //! Closing the console never stops an engine that it did not start.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,8 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, InstanceLock, claim, running};
 use bursar_tui::console::{self, ColorUse, Connector, QueueAtExit, Setup};
 use bursar_tui::link::Link;
+use bursar_tui::oneshot::{self, ControllingTerminal};
+use bursar_tui::plain::{self, Ended};
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
@@ -27,29 +29,66 @@ use crate::signals::{Signal, Signals};
 /// The file in the data folder that keeps the lines entered in consoles.
 const HISTORY_FILE: &str = "console_history";
 
-/// Returns whether the console can run: there is a terminal for input and output, and neither --json nor --no-input.
-pub(crate) fn is_possible(global: &GlobalOptions) -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    !global.json
-        && !global.no_input
-        && !dumb
-        && io::stdin().is_terminal()
-        && io::stdout().is_terminal()
+/// How the console reads and prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    FullScreen,
+    /// Line by line, with the reason if the operator did not choose it.
+    Plain(Option<String>),
 }
 
-pub(crate) async fn run(global: &GlobalOptions, screen: &Screen) -> u8 {
-    match attach_or_become(global, screen).await {
+/// The console cannot print JSON, and it asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OptionsOfCommands;
+
+impl Kind {
+    /// Returns the kind of console that can run here; `None` if no person is at a terminal.
+    pub(crate) fn choose(
+        global: &GlobalOptions,
+        screen: &Screen,
+    ) -> Result<Option<Self>, OptionsOfCommands> {
+        if global.json || global.no_input {
+            return if screen.plain { Err(OptionsOfCommands) } else { Ok(None) };
+        }
+        if screen.plain {
+            return Ok(Some(Kind::Plain(None)));
+        }
+        if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+            return Ok(None);
+        }
+        Ok(Some(match no_full_screen(std::env::var("TERM").ok().as_deref()) {
+            Some(reason) => Kind::Plain(Some(reason)),
+            None => Kind::FullScreen,
+        }))
+    }
+}
+
+/// Returns why a terminal of this type has no full screen.
+fn no_full_screen(term: Option<&str>) -> Option<String> {
+    match term {
+        None | Some("") => Some("TERM is not set".to_owned()),
+        Some("dumb") => Some("TERM is dumb".to_owned()),
+        Some(_type) => None,
+    }
+}
+
+pub(crate) async fn run(global: &GlobalOptions, screen: &Screen, kind: Kind) -> u8 {
+    match attach_or_become(global, screen, kind).await {
         Ok(exit) => exit,
         Err(fault) => crate::failure::report_failure("console", global, fault),
     }
 }
 
-async fn attach_or_become(global: &GlobalOptions, screen: &Screen) -> Result<u8, Fault> {
+async fn attach_or_become(
+    global: &GlobalOptions,
+    screen: &Screen,
+    kind: Kind,
+) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let log = crate::process::console_log(folder.path());
     crate::process::allow_open_files();
-    let exit = with_folder(global, screen, folder).await;
+    let exit = with_folder(global, screen, kind, folder).await;
     if let Some(log) = log {
         print_line(&log);
     }
@@ -59,6 +98,7 @@ async fn attach_or_become(global: &GlobalOptions, screen: &Screen) -> Result<u8,
 async fn with_folder(
     global: &GlobalOptions,
     screen: &Screen,
+    kind: Kind,
     folder: DataFolder,
 ) -> Result<u8, Fault> {
     let setup = Setup {
@@ -76,13 +116,15 @@ async fn with_folder(
             let first = Link::connect(&file, Program::Console).await?;
             let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
             let connector = AttachedEngine { folder, first: Some(first) };
-            let ended = console::run(connector, setup, signals.next()).await;
+            let is_plain = kind != Kind::FullScreen;
+            let ended = show(connector, setup, kind, signals.next()).await;
             signals.terminal_restored();
-            print_line(&exit_line(&ended?));
-            Ok(0)
+            let ended = ended?;
+            print_end(&exit_line(&ended.queue), is_plain);
+            Ok(ended.exit)
         }
         Instance::Free(_lock) if screen.observe => Err(Fault::new(Code::EngineDown)),
-        Instance::Free(lock) => run_own_engine(global, folder, lock, setup).await,
+        Instance::Free(lock) => run_own_engine(global, folder, lock, setup, kind).await,
     }
 }
 
@@ -92,15 +134,17 @@ async fn run_own_engine(
     folder: DataFolder,
     lock: InstanceLock,
     setup: Setup,
+    kind: Kind,
 ) -> Result<u8, Fault> {
     let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
     let password = crate::engine_command::password(global.password()).await?;
     let mut settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
     settings.devices = devices()?;
     let engine = Engine::open(settings).await?;
-    let ended = run_console(&engine, password, setup, &mut signals).await;
+    let is_plain = kind != Kind::FullScreen;
+    let ended = run_console(&engine, password, setup, kind, &mut signals).await;
     signals.terminal_restored();
-    if ended.as_ref().is_ok_and(|ended| ended.keeps_engine) {
+    if ended.as_ref().is_ok_and(|ended| ended.queue.keeps_engine) {
         print_line(
             "The engine keeps running in this terminal: ^C stops it, and `bursar` in another one attaches a console.",
         );
@@ -112,30 +156,61 @@ async fn run_own_engine(
         () = signals.next() => {}
     }
     let ended = ended?;
-    let waiting = ended.waiting.unwrap_or(0);
-    print_line(&match waiting {
+    let waiting = ended.queue.waiting.unwrap_or(0);
+    let line = match waiting {
         0 => "The engine has stopped: agents are refused until it runs again.".to_owned(),
         waiting => format!(
             "The engine has stopped: agents are refused until it runs again. Waiting requests: {waiting}; \
              they can still expire."
         ),
-    });
-    Ok(0)
+    };
+    print_end(&line, is_plain);
+    Ok(ended.exit)
 }
 
 async fn run_console(
     engine: &Engine,
     password: Option<secrecy::SecretString>,
     setup: Setup,
+    kind: Kind,
     signals: &mut SignalRelay,
-) -> Result<QueueAtExit, Fault> {
+) -> Result<Ended, Fault> {
     crate::engine_command::unlock_and_serve(engine, password).await?;
     if engine.autostart() {
         // The console is useful without a server: it shows that none is running and how to start it.
         let _port_taken = engine.start_server().await;
     }
     let setup = Setup { owner: true, ..setup };
-    console::run(InProcess(engine), setup, signals.next()).await
+    show(InProcess(engine), setup, kind, signals.next()).await
+}
+
+/// Runs the console of this kind.
+async fn show(
+    connector: impl Connector,
+    setup: Setup,
+    kind: Kind,
+    stop: impl Future<Output = ()>,
+) -> Result<Ended, Fault> {
+    let Kind::Plain(reason) = kind else {
+        let queue = console::run(connector, setup, stop).await?;
+        return Ok(Ended { exit: 0, queue });
+    };
+    let setup = plain::Setup {
+        owner: setup.owner,
+        observe: setup.observe,
+        color: setup.colors == ColorUse::Always,
+        width: oneshot::out_width(),
+        shows_secrets: oneshot::out_is_terminal(),
+        reason,
+        folder_option: setup.folder_option,
+    };
+    let mut out = io::stdout();
+    let streams = plain::Streams {
+        input: Box::new(BufReader::new(io::stdin())),
+        out: &mut out,
+        terminal: Arc::new(ControllingTerminal::default()),
+    };
+    plain::run(connector, setup, streams, stop).await
 }
 
 /// How long a console may take to restore the terminal after a signal.
@@ -202,6 +277,10 @@ fn exit_line(ended: &QueueAtExit) -> String {
     }
 }
 
+fn print_end(line: &str, is_plain: bool) {
+    if is_plain { print_line(&plain::wrapped(line)) } else { print_line(line) }
+}
+
 fn print_line(line: &str) {
     let _closed = writeln!(io::stdout(), "{line}");
 }
@@ -247,5 +326,27 @@ struct InProcess<'a>(&'a Engine);
 impl Connector for InProcess<'_> {
     async fn connect(&mut self) -> Result<Link, Fault> {
         Ok(Link::over(self.0.connect()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_console_needs_no_terminal_and_refuses_options_of_commands() {
+        let screen = Screen { plain: true, ..Screen::default() };
+        let kind = |global: &GlobalOptions, screen: &Screen| Kind::choose(global, screen);
+        let json = GlobalOptions { json: true, ..GlobalOptions::default() };
+        assert_eq!(kind(&GlobalOptions::default(), &screen), Ok(Some(Kind::Plain(None))));
+        assert_eq!(kind(&json, &screen), Err(OptionsOfCommands));
+        assert_eq!(kind(&json, &Screen::default()), Ok(None));
+    }
+
+    #[test]
+    fn a_terminal_without_a_full_screen_gives_its_reason() {
+        assert_eq!(no_full_screen(Some("dumb")).as_deref(), Some("TERM is dumb"));
+        assert_eq!(no_full_screen(Some("")), no_full_screen(None));
+        assert_eq!(no_full_screen(Some("xterm")), None);
     }
 }

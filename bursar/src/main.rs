@@ -32,6 +32,7 @@ use bursar_pay::PayArgs;
 use bursar_tui::secret_source::SecretSource;
 
 use cli::{Cli, Command, GlobalOptions, Screen, ServiceCommand};
+use console::Kind;
 use failure::report_failure;
 
 /// How long a blocked thread, such as one that reads a prompt, may delay the exit, in milliseconds.
@@ -57,13 +58,12 @@ fn main() -> ExitCode {
                 dispatch(&global, command)
             }
         }
-        Ok(Cli { global, screen, command: None }) if console::is_possible(&global) => {
-            in_runtime("console", &global, console::run(&global, &screen))
-        }
-        Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => {
-            run_piped_session(&global)
-        }
-        Ok(Cli { global, command: None, .. }) => usage::report_no_command(&global),
+        Ok(Cli { global, screen, command: None }) => match Kind::choose(&global, &screen) {
+            Ok(Some(kind)) => in_runtime("console", &global, console::run(&global, &screen, kind)),
+            Ok(None) if !io::stdin().is_terminal() => run_piped_session(&global),
+            Ok(None) => usage::report_no_command(&global),
+            Err(_options_of_commands) => usage::reject_plain(&global),
+        },
         Err(error) => usage::parse_error(error, &arguments),
     })
 }

@@ -13,7 +13,8 @@ use crate::cli::GlobalOptions;
 const FIRST_STEPS: &str = "\
 bursar: a self-custodial wallet that pays for AI agents, within limits you set.
 
-In a terminal, `bursar` without a command opens the console, which cannot run here. First steps:
+In a terminal, `bursar` without a command opens the console. Here, `bursar --plain` runs it line by line.
+First steps:
   bursar wallet create <name>           an encrypted wallet in your data folder
   bursar engine                         the engine that agents call; leave it running
 and in another terminal:
@@ -29,8 +30,15 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 
 /// Rejects console options that are used with a command.
 pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
-    let message = "--observe and --ascii are for the console only: use them without a command.";
+    let message =
+        "--observe, --ascii and --plain are for the console only: use them without a command.";
     crate::failure::report_failure("bursar", global, Fault::because(Code::BadInput, message))
+}
+
+/// Rejects `--plain` together with options of commands.
+pub(crate) fn reject_plain(global: &GlobalOptions) -> u8 {
+    let message = "--plain asks and prints text: use it without --json and --no-input.";
+    crate::failure::report_failure("console", global, Fault::because(Code::BadInput, message))
 }
 
 /// Handles `bursar` without a command where the console cannot run.

@@ -79,6 +79,11 @@ fn y_does_what_the_title_of_each_dialog_asks() {
 }
 
 #[test]
+fn console_without_a_screen_decides_line_by_line() {
+    journey("plain.sh");
+}
+
+#[test]
 fn first_of_two_operators_decides_and_the_second_is_informed() {
     journey("two_operators.sh");
 }

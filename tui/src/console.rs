@@ -4,14 +4,15 @@
 mod app;
 mod background;
 mod canvas;
-mod complete;
+pub(crate) mod complete;
 mod events;
 mod history;
 mod keymap;
-mod model;
+pub(crate) mod model;
 mod notice;
 mod offscreen;
 mod screen;
+pub(crate) mod shell_only;
 mod theme;
 mod update;
 mod view;

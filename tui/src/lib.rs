@@ -25,6 +25,7 @@
 pub mod console;
 pub mod link;
 pub mod oneshot;
+pub mod plain;
 pub mod secret_source;
 #[cfg(test)]
 mod test_engine;

@@ -38,15 +38,23 @@ use crate::link::{Link, Secret};
 use conversation::Conversation;
 use outcome::{Outcome, ReturnedSecret};
 use prompt::Prompter;
+pub(crate) use prompt::secret::{SecretEntry, ask_secret};
 use zeroize::Zeroizing;
 
-/// Formats an answer for the console, including the secret that came with it.
+/// Fits a text without secrets to a number of columns.
+pub(crate) fn fit(text: &str, width: Option<u16>, color: bool) -> String {
+    layout::fit(text, width, color, None)
+}
+
+/// Formats an answer for a console, including the secret that came with it. In the console, `prefix` takes the place
+/// of the program's name before a command.
 pub(crate) fn answer_text(
     command: &str,
     answer: &Answer,
     warnings: &[Warning],
     returned: Option<(SecretField, Option<Secret>)>,
     ascii: bool,
+    prefix: &str,
 ) -> Zeroizing<String> {
     let returned_secret = returned.map(|(field, secret)| ReturnedSecret::new(field, secret));
     let context = text::context::Context {
@@ -65,10 +73,9 @@ pub(crate) fn answer_text(
         output.push('\n');
     }
     for line in sheet.as_str().lines() {
-        // Our own hints are shell commands. In the console a colon replaces the program's name. A line with quotes
-        // remains unchanged, because it contains foreign text.
+        // Our own hints are shell commands. A line with quotes remains unchanged, because it contains foreign text.
         if line.contains(": bursar ") && !line.contains('"') {
-            output.push_str(&line.replace("bursar ", ":"));
+            output.push_str(&line.replace("bursar ", prefix));
         } else {
             output.push_str(line);
         }

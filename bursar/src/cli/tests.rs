@@ -88,4 +88,5 @@ fn engine_demo_and_completions_arguments_are_parsed() {
     assert_eq!(demo.arguments, ["--keep", "-x", "1"]);
     assert!(read("completions fish").is_ok() && read("completions cmd").is_err());
     assert!(read("").unwrap().command.is_none());
+    assert!(read("--plain --observe").is_ok_and(|cli| cli.screen.plain && cli.screen.observe));
 }

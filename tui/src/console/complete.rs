@@ -108,11 +108,16 @@ const SHELL_ONLY: [&str; 4] =
 /// Returns a fault's message with its hint. A hint that is a console command starts with a colon; any other hint is
 /// shown as a shell line.
 pub(crate) fn with_hint(fault: &Fault) -> String {
+    with_hint_after(fault, ":")
+}
+
+/// Returns a fault's message with its hint, with `prefix` before a command of the console.
+pub(crate) fn with_hint_after(fault: &Fault, prefix: &str) -> String {
     let Some(command) = &fault.hint else { return fault.message.clone() };
     let word = command.split(' ').next().unwrap_or_default();
     let is_ours = COMMAND_TREE.find_subcommand(word).is_some()
         && !SHELL_ONLY.iter().any(|only| command.starts_with(only));
-    let typed = if is_ours { format!(":{command}") } else { wording::in_shell(command) };
+    let typed = if is_ours { format!("{prefix}{command}") } else { wording::in_shell(command) };
     format!("{} Try `{typed}`.", fault.message)
 }
 

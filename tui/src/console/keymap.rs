@@ -1,5 +1,7 @@
 //! The table of all keys except those that edit text. The bar, the help and `docs/keys.md` come from this table.
 
+#[cfg(test)]
+mod equivalents;
 pub(crate) mod table;
 
 use crossterm::event::KeyCode;

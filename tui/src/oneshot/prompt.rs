@@ -1,7 +1,7 @@
 //! Answers the engine's prompts while a command runs: from the operator's options, or on the terminal. A prompt that
 //! neither answers remains unanswered. Only `--yes` answers yes without a question.
 
-mod secret;
+pub(super) mod secret;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

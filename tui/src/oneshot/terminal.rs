@@ -33,6 +33,9 @@ pub trait Terminal: Debug + Send + Sync {
     /// Returns the errors of the terminal.
     fn ask_line(&self, question: &str) -> io::Result<String>;
 
+    /// Discards what was typed and not read yet.
+    fn discard_typed(&self) {}
+
     /// Restores the terminal after a question was abandoned. Another thread may still block in that question.
     fn restore(&self);
 }
@@ -83,6 +86,12 @@ impl Terminal for ControllingTerminal {
             writeln!(output)?;
         }
         Ok(line.trim().to_owned())
+    }
+
+    fn discard_typed(&self) {
+        if let Ok((input, _output)) = open() {
+            discard_input(&input);
+        }
     }
 
     fn restore(&self) {

@@ -315,6 +315,8 @@ mod tests {
                 text += &format!("| {} | {} |\n", keys.collect::<Vec<_>>().join(", "), row.about);
             }
         }
+        // The journey of the dialogs reads the last section.
+        text += &super::super::equivalents::section();
         text += "\n## Dialogs\n\n`y` confirms what the title asks, and nothing else.\n\n\
                  | opened by | title | what `y` does |\n|---|---|---|\n";
         for (opened_by, title, yes) in DIALOGS {

@@ -4,6 +4,7 @@ use bursar_control::answers::AgentAnswer;
 use bursar_core::auth::AuthMode;
 
 use super::Model;
+use super::server::Server;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -38,9 +39,9 @@ pub(crate) fn is_open(model: &Model) -> bool {
 
 /// Returns the step for the seed. For a seed that was created here, the step is done once its words were checked,
 /// because a seed without a written copy or a backup is lost with this machine.
-fn seed(model: &Model, exists: bool) -> Step {
+fn seed(unchecked_seed: Option<&str>, exists: bool) -> Step {
     let title = "A seed phrase, written down on paper";
-    match &model.unchecked_seed {
+    match unchecked_seed {
         None => Step {
             is_done: exists,
             title,
@@ -57,15 +58,15 @@ fn seed(model: &Model, exists: bool) -> Step {
 }
 
 /// Returns the last step. Only the hash of a bearer token is stored, so an agent with a secret pays, or gets a new token.
-fn first_payment(model: &Model, agents: &[AgentAnswer]) -> Step {
+fn first_payment(server: &Server, folder_option: &str, agents: &[AgentAnswer]) -> Step {
     let with_secret = agents.iter().find(|agent| agent.auth_mode == AuthMode::Hmac);
     let gets_token = with_secret.is_none() && !agents.is_empty();
     let name = with_secret.or(agents.first()).map_or("reader", |agent| agent.name.as_str());
     let payer = shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
     Step {
-        is_done: model.server.has_seen_request,
+        is_done: server.has_seen_request,
         title: "A first payment, to a merchant of the demonstration",
-        line: demo_pay_line(&model.setup.folder_option, &payer, gets_token),
+        line: demo_pay_line(folder_option, &payer, gets_token),
         about: if gets_token {
             "In another terminal. It gives the agent a new token; its old one stops working."
         } else {
@@ -76,7 +77,15 @@ fn first_payment(model: &Model, agents: &[AgentAnswer]) -> Step {
 
 /// Returns all steps in order. Empty until the engine has reported its status.
 pub(crate) fn steps(model: &Model) -> Vec<Step> {
-    let server = &model.server;
+    steps_of(&model.server, model.unchecked_seed.as_deref(), &model.setup.folder_option)
+}
+
+/// Returns the steps for the reported state. `unchecked_seed` is a seed whose words were not checked.
+pub(crate) fn steps_of(
+    server: &Server,
+    unchecked_seed: Option<&str>,
+    folder_option: &str,
+) -> Vec<Step> {
     let Some(status) = &server.status else { return Vec::new() };
     let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());
     let policies = server.policies.as_deref().unwrap_or_default();
@@ -100,7 +109,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
                 Some(_name) => "This wallet file is not in the journal yet: this command adds it.",
             },
         },
-        seed(model, wallet.seeds > 0),
+        seed(unchecked_seed, wallet.seeds > 0),
         Step {
             is_done: wallet.addresses > 0,
             title: "An address that your agent pays from",
@@ -131,6 +140,6 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             line: "server start".to_owned(),
             about: "On this machine only.",
         },
-        first_payment(model, agents),
+        first_payment(server, folder_option, agents),
     ]
 }

@@ -254,7 +254,7 @@ fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     let returned = reply.secret.filter(|_field| words.is_none()).map(|field| (field, secret));
     let ascii = model.setup.ascii;
     let text = match &reply.result {
-        Ok(answer) => oneshot::answer_text(order, answer, &reply.warnings, returned, ascii),
+        Ok(answer) => oneshot::answer_text(order, answer, &reply.warnings, returned, ascii, ":"),
         Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), with_hint(fault))),
     };
     let mut view = TextView::new(order.replace('.', " "), text);

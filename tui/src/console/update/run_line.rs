@@ -1,6 +1,6 @@
 //! Runs the command line, which has the grammar of the `bursar` program. Some commands run only in a shell.
 
-use bursar_control::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
+use bursar_control::grammar::Order;
 use bursar_control::wire::Asking;
 use bursar_core::ids::RequestId;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -9,6 +9,7 @@ use crate::console::complete;
 use crate::console::keymap::KeyAction;
 use crate::console::model::overlay::{CardView, Overlay, TextView};
 use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
+use crate::console::shell_only;
 use zeroize::Zeroizing;
 
 pub(super) fn handle_key(
@@ -89,19 +90,11 @@ pub(super) fn run(model: &mut Model, order: Order) {
     if model.connection != Connection::Up {
         return model.note_failure("No engine is connected: nothing was sent.");
     }
+    if let Some(why) = shell_only::refusal(&order) {
+        return model.note_failure(why);
+    }
     match &order {
         Order::Watch(_) => return model.note("Use the Activity pane (5) instead."),
-        Order::History(HistoryOrder { export: Some(_), .. }) => {
-            return model.note_failure("To write a file, run `bursar history export` in a shell.");
-        }
-        Order::Wallet(WalletOrder::Backup { .. } | WalletOrder::Restore { .. }) => {
-            return model
-                .note_failure("Backups are written and restored by `bursar wallet` in a shell.");
-        }
-        Order::Address(AddressOrder::Export { .. }) => {
-            return model
-                .note_failure("Private keys are shown by `bursar address export` in a shell.");
-        }
         // Opens the request's card, because an approval covers only terms that were shown.
         Order::Approve(approve) => return open_card(model, &approve.id),
         _any => {}

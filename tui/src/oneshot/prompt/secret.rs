@@ -19,7 +19,7 @@ const PASSWORD_SENDS_MAX: u8 = 3;
 const TRIES: u8 = 3;
 
 /// The result of asking for a secret on the terminal.
-enum SecretEntry {
+pub(crate) enum SecretEntry {
     Entered(Zeroizing<String>),
     /// No valid new password was entered in any attempt.
     Rejected(Fault),
@@ -93,7 +93,8 @@ impl Prompter<'_> {
     }
 }
 
-fn ask_secret(terminal: &dyn Terminal, what: SecretPrompt) -> io::Result<SecretEntry> {
+/// Asks for a secret on the terminal, and for a new password twice.
+pub(crate) fn ask_secret(terminal: &dyn Terminal, what: SecretPrompt) -> io::Result<SecretEntry> {
     let question = match what {
         SecretPrompt::Password => "Password of the wallet: ",
         SecretPrompt::SeedPhrase => "Seed phrase (not shown while you type): ",
