@@ -12,7 +12,7 @@ pub struct Setup {
     pub observe: bool,
     /// Whether lines have colours.
     pub color: bool,
-    /// The columns of the terminal, if they are known. A line never has more than 80.
+    /// The columns of the terminal, if they are known; a line never has more than 80.
     pub width: Option<u16>,
     /// Whether the output goes to a terminal, so that the words of a seed may be printed.
     pub shows_secrets: bool,
