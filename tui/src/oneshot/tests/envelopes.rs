@@ -54,10 +54,28 @@ async fn settings_have_their_own_types() {
 }
 
 #[tokio::test]
-async fn doctor_report_with_failures_is_a_success_envelope() {
+async fn doctor_report_with_failures_is_a_failure_with_data() {
     let ran =
         json("doctor").run_with_reply(ok_reply(Answer::Doctor { checks: checks(true) })).await;
     assert_snapshot("json_doctor", "--json doctor", &ran);
+}
+
+/// Scripts compare times as text, so only a person at a terminal sees local ones.
+#[tokio::test]
+async fn json_times_are_utc_wherever_the_reader_is() {
+    let zone = bursar_core::text::Zone::of(jiff::tz::TimeZone::fixed(jiff::tz::offset(-5)));
+    let local = LocalTime { zone, year: "2025".to_owned() };
+    let run = async |is_json| {
+        let scene = Scene::of("history").with(|options| {
+            (options.json, options.local_time) = (is_json, Some(local.clone()));
+        });
+        let answer = HistoryAnswer { requests: vec![history_row()], more: false };
+        scene.run_with_reply(ok_reply(Answer::History(answer))).await.out
+    };
+    let (json, text) = (run(true).await, run(false).await);
+    let created = history_row().created;
+    assert!(json.contains(&created) && !json.contains("UTC-5"), "{json}");
+    assert!(!text.contains(&created) && text.contains("UTC-5"), "{text}");
 }
 
 #[tokio::test]
