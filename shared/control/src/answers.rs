@@ -43,7 +43,10 @@ pub use plan::PlanAnswer;
 pub use requests::{DecidedAnswer, DenialsAnswer, NotDenied, RequestAnswer};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
-pub use status::{DeviceAnswer, EXECUTING_SHOWN, StatusAnswer, UnattendedAnswer};
+pub use status::{
+    DeviceAnswer, EXECUTING_SHOWN, ExecutingAnswer, ServerAnswer, StatusAnswer, UnattendedAnswer,
+    WalletAnswer,
+};
 pub use trading::{
     AllowanceAnswer, AllowancesAnswer, QuoteAnswer, RouteAnswer, UnreadAnswer, VerdictAnswer,
 };
@@ -134,22 +137,6 @@ impl Answer {
         let mut tagged = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
         tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take)
     }
-}
-
-/// The state of the wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WalletAnswer {
-    pub exists: bool,
-    pub name: Option<String>,
-    pub locked: bool,
-    /// Seconds until the open wallet locks automatically, if the setting `lock.idle` is on.
-    #[serde(default)]
-    pub locks_in_s: Option<u64>,
-    /// The name of a wallet file that the journal does not know; `wallet recover` adopts the file.
-    #[serde(default)]
-    pub recoverable: Option<String>,
-    pub seeds: usize,
-    pub addresses: usize,
 }
 
 /// A seed, without its words.
@@ -341,28 +328,6 @@ pub struct CredentialsAnswer {
     pub url_unknown_reason: Option<String>,
     /// The agent server is running.
     pub serving: bool,
-}
-
-/// The state of the agent server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerAnswer {
-    pub running: bool,
-    /// The URL for programs on this machine.
-    pub url: Option<String>,
-    /// Whether other machines of the network can also connect.
-    pub open_to_network: bool,
-    pub locked: bool,
-}
-
-/// A trade whose plan has not ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExecutingAnswer {
-    pub id: String,
-    pub agent_id: String,
-    /// With the symbols, like `25.000000 USDC > WETH`.
-    pub amount: String,
-    /// Like `1/2 token approval`.
-    pub step: String,
 }
 
 /// A network that Bursar supports.

@@ -168,12 +168,12 @@ mod tests {
     #[tokio::test]
     async fn another_protocol_names_both_versions() {
         let outcome = prove_against(|mut engine| async move {
-            greet(&mut engine, TOKEN, 2).await;
+            greet(&mut engine, TOKEN, PROTOCOL + 1).await;
         });
         let fault = outcome.await.unwrap_err();
         assert_eq!(fault.code, Code::VersionMismatch);
-        assert!(fault.message.contains("9.9.9 (protocol 2)"), "{fault}");
-        assert!(fault.message.contains(&format!("{VERSION} (protocol 1)")), "{fault}");
+        assert!(fault.message.contains(&format!("9.9.9 (protocol {})", PROTOCOL + 1)), "{fault}");
+        assert!(fault.message.contains(&format!("{VERSION} (protocol {PROTOCOL})")), "{fault}");
     }
 
     #[tokio::test]

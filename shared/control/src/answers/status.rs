@@ -2,7 +2,43 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExecutingAnswer, ServerAnswer, WalletAnswer};
+/// The state of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalletAnswer {
+    pub exists: bool,
+    pub name: Option<String>,
+    pub locked: bool,
+    /// Seconds until the open wallet locks automatically, if the setting `lock.idle` is on.
+    #[serde(default)]
+    pub locks_in_s: Option<u64>,
+    /// The name of a wallet file that the journal does not know; `wallet recover` adopts the file.
+    #[serde(default)]
+    pub recoverable: Option<String>,
+    pub seeds: usize,
+    pub addresses: usize,
+}
+
+/// The state of the agent server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerAnswer {
+    pub running: bool,
+    /// The URL for programs on this machine.
+    pub url: Option<String>,
+    /// Whether other machines of the network can also connect.
+    pub open_to_network: bool,
+    pub locked: bool,
+}
+
+/// A trade whose plan has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutingAnswer {
+    pub id: String,
+    pub agent_id: String,
+    /// With the symbols, like `25.000000 USDC > WETH`.
+    pub amount: String,
+    /// Like `1/2 token approval`.
+    pub step: String,
+}
 
 /// Maximum number of trades in execution that `status` lists.
 pub const EXECUTING_SHOWN: usize = 16;
@@ -44,7 +80,7 @@ pub struct StatusAnswer {
     /// Whether payments, trades and loans are refused because the disk of the data folder has less than 64 MiB free.
     #[serde(default)]
     pub disk_full: bool,
-    /// The enabled networks that answered; `None` unless the command asked them.
+    /// The enabled network that answered first; empty if none did, `None` unless the command asked them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reachable: Option<Vec<String>>,
     /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
