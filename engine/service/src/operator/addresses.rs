@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use self::payment_request::PaymentRequest;
 use super::dialogue::Dialogue;
-use super::dry_run::announce;
+use super::dry_run::{announce, will_ask};
 use super::support::confirm::agree;
 use super::support::lookup::{find_address, wallet};
 use super::support::password::prove_operator;
@@ -72,6 +72,7 @@ pub(super) async fn seed(
             if !engine.vault.is_unlocked() {
                 return Err(Fault::new(Code::WalletLocked));
             }
+            will_ask("a seed phrase");
             announce(|| "adds the imported seed to the wallet file".to_owned())?;
             let phrase = dialogue.secret(SecretPrompt::SeedPhrase).await?;
             let read = Seed::from_phrase(&phrase)

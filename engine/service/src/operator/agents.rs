@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::denials::{deny_each, pending_of};
 use super::dialogue::Dialogue;
-use super::dry_run::announce;
+use super::dry_run::{announce, is_dry_run};
 use super::support::confirm::type_name;
 use super::support::{Done, act, describe, lookup, rehearse, require_trusted_journal};
 use super::wallet::open::reissue;
@@ -90,9 +90,14 @@ async fn suspend(
     deny: bool,
     by: Client,
 ) -> Result<Done, Fault> {
-    act(engine, Action::Suspend { agent: id.clone() }).await?;
-    // The suspension voided the slips of all agents.
-    reissue(engine).await;
+    let suspended = act(engine, Action::Suspend { agent: id.clone() }).await;
+    if !is_dry_run() {
+        suspended?;
+        // The suspension voided the slips of all agents.
+        reissue(engine).await;
+    } else if !deny {
+        suspended?;
+    }
     let mut warnings = Vec::new();
     if deny {
         let denials = deny_each(engine, &pending_of(engine, Some(id)), None, by).await;

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
-use super::dry_run::announce;
+use super::dry_run::{announce, will_ask};
 use super::support::Done;
 use super::support::confirm::agree;
 use super::support::password::password;
@@ -300,6 +300,7 @@ pub(super) async fn restore(
         ];
         agree(dialogue, lines, "Restore the backup?").await?;
     }
+    will_ask("the wallet's password");
     announce(|| format!("puts the files of {file} into {}", data.display()))?;
     let password = password(dialogue, SecretPrompt::Password).await?;
     let (edition, moment) = (engine.edition.clone(), engine.core.now());

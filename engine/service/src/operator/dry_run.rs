@@ -81,6 +81,11 @@ pub(super) fn stop<T>(changes: Vec<String>, loosens: Option<bool>) -> Result<T, 
     Err(Fault::new(Code::Cancelled))
 }
 
+/// Records a secret that the command would ask for after the change that stops its dry run.
+pub(super) fn will_ask(secret: &str) {
+    note_question(Vec::new(), secret.to_owned());
+}
+
 /// Adds a question to the plan, with the lines that are shown before it.
 pub(super) fn note_question(lines: Vec<String>, question: String) {
     let _real_run = DRY_RUN.try_with(|run| {

@@ -14,7 +14,7 @@ use bursar_domain::event::AddressAdded;
 use bursar_domain::wallets::Backing;
 
 use super::dialogue::Dialogue;
-use super::dry_run::announce;
+use super::dry_run::{self, announce, is_dry_run};
 use super::support::lookup::{find_address, wallet};
 use super::support::{Done, act, describe, rehearse};
 use crate::context::EngineContext;
@@ -135,8 +135,15 @@ async fn add(
     let mut labels = Vec::new();
     for added in found {
         let label = added.label.clone();
-        act(engine, Action::AddAddress(Box::new(added))).await?;
+        let done = act(engine, Action::AddAddress(Box::new(added))).await;
+        // A dry run lists all of them.
+        if !is_dry_run() {
+            done?;
+        }
         labels.push(label);
+    }
+    if is_dry_run() {
+        return dry_run::stop(Vec::new(), None);
     }
     if let [only] = labels.as_slice() {
         return show(engine, only);

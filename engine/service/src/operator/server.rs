@@ -11,10 +11,12 @@ use bursar_core::networks::NETWORKS;
 use bursar_core::settings::keys::Key;
 use bursar_core::text;
 use bursar_domain::Action;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 
 use super::config;
 use super::dialogue::Dialogue;
-use super::dry_run::announce_rule;
+use super::dry_run::{self, announce_rule, is_dry_run};
 use super::support::lookup;
 use super::support::password::prove_operator;
 use super::support::{Done, act, describe, require_trusted_journal};
@@ -68,6 +70,11 @@ async fn start(engine: &Arc<EngineContext>, allow_lan: bool) -> Result<(), Fault
         if !engine.vault.is_unlocked() {
             return Err(Fault::new(Code::WalletLocked));
         }
+    }
+    let runs = engine.server.lock().await.is_some();
+    let is_same = runs && engine.lan_until_stopped.load(Ordering::SeqCst) == allow_lan;
+    if is_same && is_dry_run() {
+        return dry_run::stop(Vec::new(), None);
     }
     announce_rule(true, || {
         let open = if allow_lan { ", open to the network" } else { "" };
@@ -150,14 +157,21 @@ pub(super) async fn status(engine: &Arc<EngineContext>, order: StatusOrder) -> R
     .into())
 }
 
-/// Returns the enabled networks of which an endpoint answers with the right chain id.
+/// Returns the first enabled network of which an endpoint answers with the right chain id; empty if none does.
 async fn reachable(engine: &EngineContext) -> Vec<String> {
     let state = engine.core.view().state.clone();
     let enabled = NETWORKS.iter().filter(|row| state.is_network_enabled(row.chain));
-    let asked = enabled.map(|row| async move {
-        let chain = engine.ports.chains.get(&row.chain)?;
-        let answered = chain.chain_id().await.is_ok_and(|chain| chain == row.chain);
-        answered.then(|| row.title.to_owned())
-    });
-    futures::future::join_all(asked).await.into_iter().flatten().collect()
+    let mut asked: FuturesUnordered<_> = enabled
+        .map(|row| async move {
+            let chain = engine.ports.chains.get(&row.chain)?;
+            let answered = chain.chain_id().await.is_ok_and(|chain| chain == row.chain);
+            answered.then(|| row.title.to_owned())
+        })
+        .collect();
+    while let Some(answered) = asked.next().await {
+        if let Some(network) = answered {
+            return vec![network];
+        }
+    }
+    Vec::new()
 }

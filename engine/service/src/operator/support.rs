@@ -48,6 +48,7 @@ pub(crate) async fn act(engine: &EngineContext, action: Action) -> Result<Outcom
 fn dry_act(engine: &EngineContext, action: Action) -> Result<Outcome, Fault> {
     let loosens = loosens(&engine.core.view().state, &action);
     let events = decided(engine, action)?;
+    let loosens = loosens.filter(|_any| !events.is_empty());
     dry_run::stop(entries::preview(engine, events), loosens)
 }
 
@@ -59,8 +60,12 @@ fn loosens(state: &State, action: &Action) -> Option<bool> {
         }
         Action::Set(setting) => Some(setting.loosens(&state.settings)),
         Action::SetNetwork { enabled, .. } => Some(*enabled),
-        Action::Commission { .. }
-        | Action::Resume { .. }
+        Action::Commission { agent, policy, .. } => {
+            let before = state.agents.get(agent).and_then(|agent| state.policy_of(agent));
+            let after = state.policy(policy).map(|record| &record.policy)?;
+            Some(before.is_none_or(|before| after.loosens(before)))
+        }
+        Action::Resume { .. }
         | Action::Renew { .. }
         | Action::Thaw
         | Action::AcceptJournal

@@ -117,7 +117,15 @@ pub fn withdraw_control(folder: &DataFolder) {
 /// # Errors
 /// `DATA_FOLDER` if the control file belongs to another account, is open to others, or is not a regular file.
 pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
-    let path = folder.file(CONTROL_FILE);
+    running_at(folder.path())
+}
+
+/// Like [`running`], for a folder that is not opened, so that nothing there is created or changed.
+///
+/// # Errors
+/// Those of [`running`].
+pub fn running_at(folder: &Path) -> Result<Option<ControlFile>, Fault> {
+    let path = folder.join(CONTROL_FILE);
     let Ok(found) = fs::symlink_metadata(&path) else { return Ok(None) };
     let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
     if !ours || found.mode() & 0o077 != 0 {
