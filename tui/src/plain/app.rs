@@ -194,6 +194,7 @@ impl App<'_> {
 
     /// Performs the effects in their order. Returns the exit code if the session leaves.
     async fn perform(&mut self, effects: Vec<Effect>) -> io::Result<Option<u8>> {
+        let asks = effects.iter().any(|effect| matches!(effect, Effect::DiscardInput));
         for effect in effects {
             match effect {
                 Effect::Leave(exit) => {
@@ -225,6 +226,9 @@ impl App<'_> {
             }
         }
         self.out.flush()?;
+        if asks {
+            self.session.question_shown(self.now_ms());
+        }
         Ok(None)
     }
 }

@@ -158,6 +158,12 @@ impl Session {
         self.finish()
     }
 
+    /// Restarts the time in which lines are ignored, once the question is on the terminal.
+    pub(super) fn question_shown(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+        self.guard();
+    }
+
     pub(super) fn tick(&mut self, now_ms: u64) -> Vec<Effect> {
         self.now_ms = self.now_ms.max(now_ms);
         self.finish()
@@ -332,7 +338,10 @@ impl Session {
     fn finish(&mut self) -> Vec<Effect> {
         self.look_for_card();
         self.report_news();
-        self.server.reorder(self.now_ms, None);
+        // Requests that ended stay in the list until their end is reported.
+        if !self.holds_news() {
+            self.server.reorder(self.now_ms, None);
+        }
         if self.is_up {
             for (id, topic) in self.calls.take_due(self.now_ms) {
                 self.query(id, rows::order_of(topic));

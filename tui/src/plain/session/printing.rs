@@ -54,10 +54,14 @@ impl Session {
         }
     }
 
+    /// Returns whether news waits, because a question is open or comes next.
+    pub(super) fn holds_news(&self) -> bool {
+        self.question.is_some() || self.secret_for.is_some() || self.looking.is_some()
+    }
+
     /// Prints news, unless a question is open: its card must stay the last thing printed.
     pub(super) fn report_news(&mut self) {
-        let is_asked = self.question.is_some() || self.secret_for.is_some();
-        if is_asked || self.looking.is_some() || !self.greet() {
+        if self.holds_news() || !self.greet() {
             return;
         }
         let decides = self.running.as_ref().is_some_and(|run| {
