@@ -62,7 +62,8 @@ pub(crate) fn answer_text(
         returned_secret: returned_secret.as_ref(),
         engine_running: true,
         ascii,
-        shows_cards: false,
+        // A decision in a console needs the card.
+        shows_cards: true,
     };
     let sheet = text::sheet(answer, context);
     let mut output =
@@ -75,7 +76,7 @@ pub(crate) fn answer_text(
     for line in sheet.as_str().lines() {
         // Our own hints are shell commands. A line with quotes remains unchanged, because it contains foreign text.
         if line.contains(": bursar ") && !line.contains('"') {
-            output.push_str(&line.replace("bursar ", prefix));
+            output.push_str(&line.replace(": bursar ", &format!(": {prefix}")));
         } else {
             output.push_str(line);
         }

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use bursar_core::text::Zone;
 use textwrap::{Options as Wrap, WordSplitter, wrap};
 
+/// The least characters of a line of a QR code.
+const QR_CHARS_MIN: usize = 20;
 /// The largest part of a width, in percent, that the indent of a wrapped line may take.
 const INDENT_PERCENT_MAX: usize = 50;
 
@@ -67,7 +69,15 @@ pub(super) fn fit(
     local: Option<&LocalTime>,
 ) -> String {
     let mut fitted = String::with_capacity(text.len());
+    let mut is_cut = false;
     for line in text.lines() {
+        if width.is_some_and(|width| is_code(line) && line.chars().count() > usize::from(width)) {
+            // Broken lines would be another code.
+            if !std::mem::replace(&mut is_cut, true) {
+                fitted.push_str("The code does not fit into this terminal.\n");
+            }
+            continue;
+        }
         let line = &*local.map_or(Cow::Borrowed(line), |local| local.localize(line));
         let style = if color { style(line) } else { None };
         fitted.push_str(style.unwrap_or_default());
@@ -84,7 +94,8 @@ pub(super) fn fit(
 }
 
 fn push_wrapped(to: &mut String, line: &str, width: usize) {
-    if textwrap::core::display_width(line) <= width {
+    // A command is copied as a whole, and so is a code.
+    if textwrap::core::display_width(line) <= width || line.contains(": bursar ") {
         return to.push_str(line);
     }
     let indent = " ".repeat(indent(line, width));
@@ -110,6 +121,12 @@ fn indent(line: &str, width: usize) -> usize {
     column.filter(|column| *column <= most).unwrap_or_else(|| leading.saturating_add(2).min(most))
 }
 
+/// Returns whether a line is part of a QR code.
+fn is_code(line: &str) -> bool {
+    let is_part = |one: char| matches!(one, '█' | '▀' | '▄' | '#' | ' ');
+    line.len() > QR_CHARS_MIN && line.chars().all(is_part)
+}
+
 /// Returns the sequence that marks a line: a danger, a warning, or the head of a table.
 fn style(line: &str) -> Option<&'static str> {
     let is_head = || {
@@ -117,8 +134,7 @@ fn style(line: &str) -> Option<&'static str> {
             && line.chars().any(|one| one.is_ascii_uppercase())
             && line.chars().all(|one| one.is_ascii_uppercase() || matches!(one, ' ' | '-' | '2'))
     };
-    let is_code = |one: char| matches!(one, '█' | '▀' | '▄' | ' ');
-    if line.contains(['█', '▀', '▄']) && line.chars().all(is_code) {
+    if is_code(line) {
         // A QR code is read with dark modules on light ones, whatever the terminal's colours are.
         Some("\x1b[97;40m")
     } else if line.contains("!! DANGER") {
@@ -172,6 +188,21 @@ mod tests {
         ] {
             assert_eq!(fit(line, None, false, Some(&local)), format!("{shown}\n"));
         }
+    }
+
+    #[test]
+    fn a_code_that_does_not_fit_is_left_out() {
+        let code = "█".repeat(41);
+        let text = format!("{code}\n{code}\nethereum:0x1\n");
+        assert_eq!(fit(&text, Some(41), false, None), text);
+        let cut = fit(&text, Some(40), false, None);
+        assert_eq!(cut, "The code does not fit into this terminal.\nethereum:0x1\n");
+    }
+
+    #[test]
+    fn a_command_to_copy_stays_on_one_line() {
+        let line = "Restore it with: bursar wallet restore '/home/a b/wallet.bursar'";
+        assert_eq!(fit(line, Some(30), false, None), format!("{line}\n"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use bursar_control::answers::{Answer, SecretField, StatusAnswer, Warning};
 use bursar_control::grammar::StatusOrder;
 use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
 use serde_json::Value;
 
 use super::condition;
@@ -94,11 +95,30 @@ pub(super) fn finish_status(
     let written = if options.json {
         let data = Answer::Status(status.clone()).data();
         let data = Data { answer: &data, secret_data: None };
-        Envelope::success("status", data, &[]).write(out)
+        let failed = condition_fault(exit, &line);
+        match order.check.and(failed.as_ref()) {
+            Some(failure) => Envelope::failure(Some("status"), failure, &[]).with_data(data),
+            None => Envelope::success("status", data, &[]),
+        }
+        .write(out)
     } else {
         writeln!(out, "{}", escape(&line)).and_then(|()| out.flush())
     };
     exit_code_after_write(written, exit, err)
+}
+
+/// Returns the failure of a condition that is not true, with the code of its exit code.
+fn condition_fault(exit: u8, line: &str) -> Option<Failure> {
+    let code = match exit {
+        0 => return None,
+        4 => Code::WalletLocked,
+        11 => Code::ChainUnavailable,
+        13 => Code::JournalFailed,
+        15 => Code::DiskFull,
+        20 => Code::ApprovalRequired,
+        _no_server => Code::EngineDown,
+    };
+    Some(Failure { fault: Fault::because(code, format!("{line}.")), hint: None })
 }
 
 /// Ends a command whose answer needed no engine, and returns the exit code.

@@ -5,7 +5,7 @@ use bursar_control::answers::{ActivityAnswer, ActivityRow};
 use crate::oneshot::sheet::{Sheet, quote_foreign};
 use crate::wording;
 
-const COLUMNS: [&str; 6] = ["ENTRY", "TIME (UTC)", "KIND", "AGENT", "AMOUNT", "WHAT"];
+const COLUMNS: [&str; 6] = ["ENTRY", "TIME", "KIND", "AGENT", "AMOUNT", "WHAT"];
 
 pub(super) fn activity(to: &mut Sheet, activity: &ActivityAnswer) {
     let Some(oldest) = activity.entries.last() else {

@@ -138,7 +138,7 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
         to.blank();
         qr::draw(to, uri, context.ascii);
     }
-    if matches!(context.command, "address.export" | "address.show") {
+    if context.command == "address.export" {
         return;
     }
     if address.confirmed {
@@ -147,6 +147,9 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
     } else if address.backing.starts_with("Ledger") {
         let command = format!("bursar address ledger verify {}", quote_shell_word(&address.label));
         return to.next("Compare it on the Ledger before you fund it", &command);
+    }
+    if context.command == "address.show" {
+        return;
     }
     let command =
         format!("bursar agent commission <agent> <policy> {}", quote_shell_word(&address.label));
