@@ -272,9 +272,19 @@ pub(crate) struct DemoArgs {
     pub(crate) arguments: Vec<OsString>,
 }
 
+/// Returns whether the locale uses UTF-8. The first variable that is set decides.
+pub(crate) fn locale_is_utf8() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
+    locale.is_some_and(|name| {
+        let name = name.to_ascii_lowercase();
+        name.contains("utf-8") || name.contains("utf8")
+    })
+}
+
 /// Returns the tree of commands with their help.
 pub(crate) fn command() -> clap::Command {
-    crate::help::with_examples(Cli::command())
+    crate::examples::with_examples(Cli::command())
 }
 
 impl Cli {
@@ -357,7 +367,7 @@ impl GlobalOptions {
             reveal: self.reveal,
             color: self.color_is_on(),
             shows_cards: false,
-            ascii: !crate::console::locale_is_utf8(),
+            ascii: !locale_is_utf8(),
             width: oneshot::out_width(),
             local_time: None,
             data: None,

@@ -14,7 +14,7 @@ use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::client::Program;
 use bursar_core::fault::Fault;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::running;
+use bursar_engine::service::instance::running_at;
 use bursar_tui::link::{Link, Received};
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
@@ -120,9 +120,7 @@ fn quoted(name: &str, typed: &str, shell: &str) -> Option<String> {
 /// Asks the running engine for its names; `None` if there is none, or if it does not answer in time.
 fn names() -> Option<NamesAnswer> {
     let path = DataFolder::locate(data_option()).ok()?;
-    // Opening the folder would create it.
-    path.join("control.json").exists().then_some(())?;
-    let file = running(&DataFolder::open(&path).ok()?).ok()??;
+    let file = running_at(&path).ok()??;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
         let asked = async {

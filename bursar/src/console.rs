@@ -22,7 +22,7 @@ use bursar_tui::plain::{self, Ended};
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use crate::cli::{Color, GlobalOptions, Screen};
+use crate::cli::{Color, GlobalOptions, Screen, locale_is_utf8};
 use crate::devices::devices;
 use crate::signals::{Signal, Signals};
 
@@ -47,6 +47,11 @@ impl Kind {
         global: &GlobalOptions,
         screen: &Screen,
     ) -> Result<Option<Self>, OptionsOfCommands> {
+        // A console asks before it changes something, and a password on standard input would be a command there.
+        let is_refused = global.dry_run || (screen.plain && global.password_stdin);
+        if is_refused && (screen.plain || io::stdin().is_terminal()) {
+            return Err(OptionsOfCommands);
+        }
         if global.json || global.no_input {
             return if screen.plain { Err(OptionsOfCommands) } else { Ok(None) };
         }
@@ -156,7 +161,9 @@ async fn run_own_engine(
         () = signals.next() => {}
     }
     let ended = ended?;
-    let waiting = ended.queue.waiting.unwrap_or(0);
+    // The number at the end of the console is not the number now.
+    let known = ended.queue.waiting.filter(|_count| !ended.queue.keeps_engine);
+    let waiting = known.unwrap_or(0);
     let line = match waiting {
         0 => "The engine has stopped: agents are refused until it runs again.".to_owned(),
         waiting => format!(
@@ -292,16 +299,6 @@ fn color_use(global: &GlobalOptions) -> ColorUse {
         Color::Never => ColorUse::Never,
         Color::Auto => ColorUse::Auto { no_color },
     }
-}
-
-/// Returns whether the locale uses UTF-8. The first variable that is set decides.
-pub(crate) fn locale_is_utf8() -> bool {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
-    locale.is_some_and(|name| {
-        let name = name.to_ascii_lowercase();
-        name.contains("utf-8") || name.contains("utf8")
-    })
 }
 
 /// Connects the console to the folder's engine over its socket, and reconnects after the engine has restarted.

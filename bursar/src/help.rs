@@ -1,4 +1,4 @@
-//! `bursar help`: examples of commands, and texts about topics.
+//! `bursar help`: texts about topics and commands, and the manual pages.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,9 +9,6 @@ use clap::{Args, Command};
 
 use crate::cli::GlobalOptions;
 use crate::failure::{print_result, report_failure};
-
-/// The line that stands for the options of every command.
-const OPTIONS_LINE: &str = "Options of every command: bursar help options";
 
 /// The topics and their texts. Those without a text are generated.
 const TOPICS: [(&str, &str); 11] = [
@@ -27,102 +24,6 @@ const TOPICS: [(&str, &str); 11] = [
     ("accessibility", include_str!("help/accessibility.txt")),
     ("options", ""),
 ];
-
-/// Two examples for each command that has some.
-const EXAMPLES: &[(&str, [&str; 2])] = &[
-    (
-        "",
-        [
-            "bursar                        # the console",
-            "bursar help quickstart        # from nothing to the first payment",
-        ],
-    ),
-    ("wallet", ["bursar wallet create main", "bursar wallet backup ~/wallet.bursar"]),
-    ("seed", ["bursar seed create", "bursar seed import"]),
-    (
-        "address",
-        [
-            "bursar address create research 0",
-            "bursar address send research savings 5 --network base",
-        ],
-    ),
-    ("balances", ["bursar balances", "bursar balances --address research --network base"]),
-    (
-        "policy",
-        [
-            "bursar policy create careful --day 10 --txn 5 --auto 0.50",
-            "bursar policy test careful 0.40",
-        ],
-    ),
-    ("agent", ["bursar agent register reader", "bursar agent commission reader careful research"]),
-    ("server", ["bursar server start", "bursar server status"]),
-    ("requests", ["bursar requests", "bursar requests --all"]),
-    ("approve", ["bursar approve 4191", "bursar approve 4191fec7 --confirm 12.50"]),
-    ("deny", ["bursar deny 4191 too expensive", "bursar deny --agent reader"]),
-    (
-        "quote",
-        [
-            "bursar quote research 25 USDC ETH --network base",
-            "bursar quote research 25 USDC ETH --policy careful",
-        ],
-    ),
-    ("allowances", ["bursar allowances", "bursar allowances --revoke"]),
-    ("venues", ["bursar venues", "bursar venues --network base"]),
-    ("positions", ["bursar positions", "bursar positions --address research"]),
-    ("payee", ["bursar payee name <address> \"the printer\"", "bursar payee list"]),
-    (
-        "history",
-        [
-            "bursar history --since 7d --agent reader",
-            "bursar history export june.csv --since 2026-06-01",
-        ],
-    ),
-    ("activity", ["bursar activity --limit 50", "bursar activity --before 120"]),
-    ("watch", ["bursar watch", "bursar watch --since 120"]),
-    ("receipt", ["bursar receipt 4191", "bursar receipt 4191 --json"]),
-    ("config", ["bursar config explain lock.idle", "bursar config set lock.idle 900"]),
-    ("network", ["bursar network list", "bursar network enable ethereum"]),
-    ("status", ["bursar status", "bursar status --check ready"]),
-    ("audit", ["bursar audit verify", "bursar audit accept"]),
-    (
-        "pay",
-        [
-            "bursar pay https://api.example.com/report --max 0.50",
-            "bursar pay https://api.example.com/ask -d @question.json",
-        ],
-    ),
-    ("engine", ["bursar engine", "bursar engine --listen 127.0.0.1:9402"]),
-    ("install-service", ["bursar install-service", "bursar install-service --dry-run"]),
-    (
-        "completions",
-        [
-            "source <(bursar completions bash)",
-            "bursar completions fish > ~/.config/fish/completions/bursar.fish",
-        ],
-    ),
-    ("man", ["bursar man --dir ~/.local/share/man/man1", "man bursar-policy"]),
-];
-
-/// Adds examples to the commands, and the line that stands for the options of every command.
-pub(crate) fn with_examples(root: Command) -> Command {
-    let mut root = with_options_line(root);
-    for (path, examples) in EXAMPLES {
-        let text = format!("Examples:\n  {}", examples.join("\n  "));
-        root = match path.is_empty() {
-            true => root.before_help(text),
-            false => root.mut_subcommand(path, |command| command.before_help(text)),
-        };
-    }
-    root
-}
-
-fn with_options_line(command: Command) -> Command {
-    let after = match command.get_after_help() {
-        Some(own) => format!("{own}\n\n{OPTIONS_LINE}"),
-        None => OPTIONS_LINE.to_owned(),
-    };
-    command.after_help(after).mut_subcommands(with_options_line)
-}
 
 /// Prints the help of a topic or a command, and returns the exit code.
 pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
@@ -208,12 +109,21 @@ pub(crate) fn manual(global: &GlobalOptions, folder: &std::path::Path) -> u8 {
 }
 
 fn write_manual(folder: &std::path::Path) -> io::Result<Vec<String>> {
-    std::fs::create_dir_all(folder)?;
+    if !folder.exists() {
+        std::fs::create_dir_all(folder)?;
+        open_to_all(folder, 0o755)?;
+    }
     let mut root = crate::cli::command().mut_args(|argument| argument.hide(false));
     root.build();
     let mut files = Vec::new();
     write_pages(folder, &root, "bursar", &mut files)?;
     Ok(files)
+}
+
+/// Lets every account read a page: this program's own files are closed to others.
+fn open_to_all(path: &std::path::Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 /// Writes the page of a command and those of its subcommands.
@@ -226,7 +136,9 @@ fn write_pages(
     let file = format!("{name}.1");
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).title(name).render(&mut page)?;
-    std::fs::File::create(folder.join(&file))?.write_all(&page)?;
+    let path = folder.join(&file);
+    std::fs::File::create(&path)?.write_all(&page)?;
+    open_to_all(&path, 0o644)?;
     files.push(file);
     for below in
         command.get_subcommands().filter(|below| below.get_name() != "help" && !below.is_hide_set())
@@ -242,6 +154,7 @@ mod tests {
 
     use super::*;
     use crate::cli::Cli;
+    use crate::examples::{EXAMPLES, OPTIONS_LINE};
 
     /// Returns the command of a line of examples, without a comment or an explanation after two spaces.
     fn command_of(line: &str) -> Option<Vec<OsString>> {
@@ -273,7 +186,8 @@ mod tests {
     #[test]
     fn every_command_begins_its_help_with_two_examples_and_ends_with_one_line_of_options() {
         let root = crate::cli::command();
-        for command in root.get_subcommands().filter(|command| {
+        let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
+        for command in shown.filter(|command| {
             !matches!(command.get_name(), "help" | "demo" | "freeze" | "thaw" | "doctor")
         }) {
             let name = command.get_name();

@@ -10,6 +10,7 @@ mod console;
 mod devices;
 mod embedded_engine;
 mod engine_command;
+mod examples;
 mod failure;
 mod help;
 mod panics;

@@ -59,6 +59,9 @@ async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
 
 /// Runs the command. Returns a fault only if no session began; a session reports its own faults.
 async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fault> {
+    if global.dry_run && !DataFolder::locate(global.data.clone())?.exists() {
+        return Err(no_dry_run());
+    }
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let options = Options {
@@ -72,9 +75,15 @@ async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fa
             let options = Options { engine_running: true, ..options };
             Ok(session(link, order, &options).await)
         }
+        // An engine of this command alone would change the folder when it starts.
+        Instance::Free(_lock) if global.dry_run => Err(no_dry_run()),
         Instance::Free(_lock) if order.needs_running_engine() => Err(Fault::new(Code::EngineDown)),
         Instance::Free(lock) => become_engine(folder, lock, order, &options).await,
     }
+}
+
+fn no_dry_run() -> Fault {
+    Fault::because(Code::EngineDown, "A dry run needs a running engine.").with_hint("engine")
 }
 
 /// Returns the zone of a person who reads the result on a terminal, unless `console.time` asks for UTC.

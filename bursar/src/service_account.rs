@@ -1,6 +1,7 @@
 //! Root's commands on a server: they use the wallet of the machine's service, as the account that owns it.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -21,17 +22,20 @@ pub(crate) fn continue_as_service(
     global: &GlobalOptions,
     arguments: &[OsString],
 ) -> Result<(), Fault> {
-    let is_named = global.data.is_some()
-        || std::env::var_os("BURSAR_DATA_DIR").is_some_and(|folder| !folder.is_empty());
-    if is_named || !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    if DataFolder::locate(None).is_ok_and(|own| own.join("journal.redb").exists()) {
+    if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
     let Some(wallet) = bursar_boot::machine_wallet()?.filter(|wallet| wallet.uid != 0) else {
         return Ok(());
     };
+    let folder = DataFolder::locate(global.data.clone())?;
+    let is_named = global.data.is_some()
+        || std::env::var_os("BURSAR_DATA_DIR").is_some_and(|folder| !folder.is_empty());
+    // A command that ran before left an empty folder: only one with a wallet is root's own.
+    let is_own = || fs::read_dir(folder.join("wallets")).is_ok_and(|files| files.count() > 0);
+    if folder != wallet.data && (is_named || is_own()) {
+        return Ok(());
+    }
     if !global.quiet {
         let (data, account) = (wallet.data.display(), wallet.account);
         // A closed standard error cannot be reported anywhere.

@@ -96,7 +96,8 @@ impl Agent {
 
     /// Returns the body of `/mandate`, which has no content.
     pub(crate) fn mandate_body(&self) -> Result<Zeroizing<String>, Fault> {
-        Ok(to_json_text(self.with_proof(Object::new(), Object::new())?))
+        let signed = Object::new().with("action", "agent_read");
+        Ok(to_json_text(self.with_proof(signed, Object::new())?))
     }
 
     fn with_proof(&self, signed: Object, sent: Object) -> Result<Object, Fault> {

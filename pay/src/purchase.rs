@@ -156,7 +156,9 @@ impl Purchase {
     async fn over_the_maximum(&self, fault: Fault, challenge: &Challenge) -> Fault {
         let Some(limit) = self.wallet.payment_maximum().await else { return fault };
         let message = format!(
-            "The server asks for {}; the wallet's policy allows {limit} USD for one payment. Nothing was paid.",
+            "The wallet refused ({}): the server asks for {}, and the policy allows {limit} USD for one payment. \
+             Nothing was paid.",
+            fault.code,
             challenge.describe()
         );
         Fault { message, ..fault }

@@ -85,7 +85,10 @@ fn systemd_analyze_verifies_every_unit() {
             // The printed text separates the files by comments with their names.
             for part in text.split("\n# ") {
                 let part = part.trim_start_matches("# ");
-                let (name, text) = part.split_once('\n').unwrap();
+                let (path, text) = part.split_once('\n').unwrap();
+                let folder_of_units = |name: &str| path.find(name).map(|at| at + name.len());
+                let start = folder_of_units("systemd/system/").or(folder_of_units("systemd/user/"));
+                let name = start.and_then(|start| path.get(start..)).unwrap_or(path);
                 if !name.starts_with("bursar.service") {
                     continue;
                 }
