@@ -196,6 +196,13 @@ fn nothing_is_signed_above_the_maximum_or_without_an_offer() {
     let ended = payer.run_pay("hmac", &[&limit.url]);
     assert_eq!((ended.exit_code, limit.payments().len()), (6, 0), "{ended:?}");
     assert!(ended.err.contains("EXCEEDS_PER_REQUEST_MAX"), "{ended:?}");
+    // Price and limit are named in both modes.
+    let of_bearer = payer.run_pay("bearer", &[&limit.url]);
+    for ended in [ended, of_bearer] {
+        let names_both =
+            ended.err.contains("10.000001 USDC") && ended.err.contains("allows 10.00 USD");
+        assert!(names_both, "{ended:?}");
+    }
 }
 
 #[test]

@@ -51,6 +51,15 @@ fn the_card_is_printed_again_after_other_text_or_a_change() {
     assert_eq!(approval(stage.order()).2.as_deref(), Some("f00d"));
 }
 
+/// A table of many requests has no payee and no risks: the card of the last one would count as printed.
+#[test]
+fn a_list_of_many_requests_has_every_card() {
+    let mut stage = Stage::new((1..=4).map(|number| held(number, 600_000, |_card| {})).collect());
+    stage.printed();
+    stage.type_("requests");
+    assert_eq!(count(&stage.printed(), "leaves"), 4);
+}
+
 #[test]
 fn nothing_but_the_word_yes_agrees() {
     for typed in ["y", "", "Y", "YES", "yes please", "approve 0123ab01", "ja"] {
