@@ -66,6 +66,7 @@ run wide bursar
 see wide 'engine: attached'
 trader 30
 see you '1 WAITING'
+see wide '1 WAITING'
 press wide a
 see wide 'gives +30\.000000 USDC on Base'
 see wide 'gets +0\.00[0-9]+ ETH'

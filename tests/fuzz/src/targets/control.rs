@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bursar_control::grammar::Order;
-use bursar_control::wire::{Asking, Side, ToEngine, proof};
+use bursar_control::wire::{Asking, PROTOCOL, Side, ToEngine, proof};
 use bursar_tests::dice::Dice;
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ struct Script {
 impl Script {
     fn draw(dice: &mut Dice, proves: bool) -> Self {
         let hello = json!({
-            "frame": "hello", "protocol": 1, "version": "0.1.0", "nonce": "c", "program": "command",
+            "frame": "hello", "protocol": PROTOCOL, "version": "0.1.0", "nonce": "c", "program": "command",
         });
         let mut script = Self {
             hello: frame(0, hello.to_string().as_bytes()),
@@ -248,7 +248,7 @@ fn is_valid_proof(sent: &[u8], proof: &Value) -> bool {
 impl Scene for Control {
     fn send_valid(&mut self) -> Result<(), String> {
         let hello = json!({
-            "frame": "hello", "protocol": 1, "version": "0.1.0", "nonce": "c", "program": "command",
+            "frame": "hello", "protocol": PROTOCOL, "version": "0.1.0", "nonce": "c", "program": "command",
         });
         let hello = frame(0, hello.to_string().as_bytes());
         let script =

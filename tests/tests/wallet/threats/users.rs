@@ -47,7 +47,7 @@ import json, socket, struct, sys
 line = socket.socket(socket.AF_UNIX)
 line.settimeout(20)
 line.connect(sys.argv[1])
-hello = b"\0" + json.dumps({"frame": "hello", "protocol": 1, "version": "1", "nonce": "c"}).encode()
+hello = b"\0" + json.dumps({"frame": "hello", "protocol": 2, "version": "1", "nonce": "c"}).encode()
 try:
     line.sendall(struct.pack(">I", len(hello)) + hello)
     print(len(line.recv(4096)))
