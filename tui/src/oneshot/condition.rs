@@ -10,43 +10,46 @@ use super::sheet::count_text;
 /// The text for a status bar while no engine can be reached.
 pub(super) const BAR_OFF: &str = "bursar off";
 
-/// Returns the exit code of a status.
+/// Returns the code of what keeps agents from being served; `None` if the wallet is unlocked and serves them.
 ///
-/// 0: unlocked and serving; 3: no engine or no agent server runs; 4: locked; 13: the journal cannot be written; 15: the
-/// disk has too little room for payments.
-pub(super) fn exit_code(status: &StatusAnswer, options: &Options) -> u8 {
+/// `engine_down` also if no agent server runs.
+pub(super) fn obstacle(status: &StatusAnswer, options: &Options) -> Option<Code> {
     if status.failed.is_some() {
-        Code::JournalFailed.exit()
+        Some(Code::JournalFailed)
     } else if !options.engine_running {
-        Code::EngineDown.exit()
+        Some(Code::EngineDown)
     } else if status.disk_full {
-        Code::DiskFull.exit()
+        Some(Code::DiskFull)
     } else if status.wallet.locked {
-        Code::WalletLocked.exit()
+        Some(Code::WalletLocked)
     } else if !status.server.running {
-        Code::EngineDown.exit()
+        Some(Code::EngineDown)
     } else {
-        0
+        None
     }
 }
 
-/// Tests a condition. Returns the exit code and one line that says whether it is true.
-pub(super) fn check(status: &StatusAnswer, check: StatusCheck, options: &Options) -> (u8, String) {
+/// Tests a condition. Returns the code if it is not true, and one line that says whether it is.
+pub(super) fn check(
+    status: &StatusAnswer,
+    check: StatusCheck,
+    options: &Options,
+) -> (Option<Code>, String) {
     match check {
         StatusCheck::Unlocked if status.wallet.locked => {
-            (Code::WalletLocked.exit(), "locked".to_owned())
+            (Some(Code::WalletLocked), "locked".to_owned())
         }
-        StatusCheck::Unlocked => (0, "unlocked".to_owned()),
+        StatusCheck::Unlocked => (None, "unlocked".to_owned()),
         StatusCheck::Nopending if status.requests > 0 => {
-            (Code::ApprovalRequired.exit(), waiting(status.requests))
+            (Some(Code::ApprovalRequired), waiting(status.requests))
         }
-        StatusCheck::Nopending => (0, "no request is waiting".to_owned()),
-        StatusCheck::Ready => match (exit_code(status, options), &status.reachable) {
-            (0, Some(networks)) if networks.is_empty() => {
-                (Code::ChainUnavailable.exit(), "not ready: no network answers".to_owned())
+        StatusCheck::Nopending => (None, "no request is waiting".to_owned()),
+        StatusCheck::Ready => match (obstacle(status, options), &status.reachable) {
+            (None, Some(networks)) if networks.is_empty() => {
+                (Some(Code::ChainUnavailable), "not ready: no network answers".to_owned())
             }
-            (0, _networks) => (0, "ready".to_owned()),
-            (exit, _networks) => (exit, format!("not ready: {}", trouble(status))),
+            (None, _networks) => (None, "ready".to_owned()),
+            (code, _networks) => (code, format!("not ready: {}", trouble(status))),
         },
     }
 }
@@ -104,8 +107,8 @@ mod tests {
     fn each_condition_has_its_exit_code_and_line() {
         let options = Options { engine_running: true, ..Options::default() };
         let of = |status: &StatusAnswer, wanted| {
-            let (exit, line) = check(status, wanted, &options);
-            format!("{exit} {line}")
+            let (code, line) = check(status, wanted, &options);
+            format!("{} {line}", code.map_or(0, Code::exit))
         };
         let open = with(|status| status.reachable = Some(vec!["Base".to_owned()]));
         assert_eq!(of(&open, StatusCheck::Ready), "0 ready");

@@ -48,7 +48,7 @@ pub(super) fn finish(
     let returned_secret = outcome.returned_secret.as_ref();
     let shortfall = shortfall::of(&answer).map(Failure::from);
     let exit = match (&answer, &shortfall) {
-        (Answer::Status(status), _) => condition::exit_code(status, options),
+        (Answer::Status(status), _) => condition::obstacle(status, options).map_or(0, Code::exit),
         (_, Some(failure)) => failure.fault.code.exit(),
         (_, None) => 0,
     };
@@ -88,15 +88,18 @@ pub(super) fn finish_status(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let (exit, line) = match order.check {
+    let (code, line) = match order.check {
         Some(check) => condition::check(status, check, options),
-        None => (condition::exit_code(status, options), condition::bar(status)),
+        None => (condition::obstacle(status, options), condition::bar(status)),
     };
     let written = if options.json {
         let data = Answer::Status(status.clone()).data();
         let data = Data { answer: &data, secret_data: None };
-        let failed = condition_fault(exit, &line);
-        match order.check.and(failed.as_ref()) {
+        let failure = order
+            .check
+            .and(code)
+            .map(|code| Failure { fault: Fault::because(code, format!("{line}.")), hint: None });
+        match &failure {
             Some(failure) => Envelope::failure(Some("status"), failure, &[]).with_data(data),
             None => Envelope::success("status", data, &[]),
         }
@@ -104,21 +107,7 @@ pub(super) fn finish_status(
     } else {
         writeln!(out, "{}", escape(&line)).and_then(|()| out.flush())
     };
-    exit_code_after_write(written, exit, err)
-}
-
-/// Returns the failure of a condition that is not true, with the code of its exit code.
-fn condition_fault(exit: u8, line: &str) -> Option<Failure> {
-    let code = match exit {
-        0 => return None,
-        4 => Code::WalletLocked,
-        11 => Code::ChainUnavailable,
-        13 => Code::JournalFailed,
-        15 => Code::DiskFull,
-        20 => Code::ApprovalRequired,
-        _no_server => Code::EngineDown,
-    };
-    Some(Failure { fault: Fault::because(code, format!("{line}.")), hint: None })
+    exit_code_after_write(written, code.map_or(0, Code::exit), err)
 }
 
 /// Ends a command whose answer needed no engine, and returns the exit code.
