@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use bursar_control::answers::{Answer, NamesAnswer};
 use bursar_control::grammar::Order;
-use bursar_control::grammar::names::{NameKind, name_kind, unquoted};
+use bursar_control::grammar::names::{NameKind, unquoted};
 use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::client::Program;
 use bursar_core::fault::Fault;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::running_at;
+use bursar_tui::completion::with_names;
 use bursar_tui::link::{Link, Received};
 use clap::Command;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::cli::{GlobalOptions, Shell};
@@ -57,22 +58,9 @@ pub(crate) fn print_script(global: &GlobalOptions, shell: Shell) -> u8 {
 
 /// Returns the grammar, with names for the arguments that take them.
 fn command(shell: &str) -> Command {
-    with_names(crate::cli::command(), &[], shell)
-}
-
-fn with_names(command: Command, above: &[String], shell: &str) -> Command {
-    let path: Vec<&str> = above.iter().map(String::as_str).collect();
-    let command = command.mut_args(|argument| {
-        let Some(kind) = name_kind(&path, argument.get_id().as_str()) else { return argument };
-        let shell = shell.to_owned();
-        let completer = move |typed: &OsStr| candidates(kind, typed, &shell);
-        argument.add(ArgValueCompleter::new(completer))
-    });
-    command.mut_subcommands(|below| {
-        let mut path = above.to_vec();
-        path.push(below.get_name().to_owned());
-        with_names(below, &path, shell)
-    })
+    let shell = shell.to_owned();
+    let candidates = move |kind, typed: &OsStr| candidates(kind, typed, &shell);
+    with_names(crate::cli::command(), &candidates)
 }
 
 /// Returns the names that begin like the typed word, as the shell expects them.
@@ -166,14 +154,7 @@ mod tests {
     fn names_are_offered_as_each_shell_needs_them() {
         let names = ["my bot", "my$(date)", "mine", "it's", "other"].map(str::to_owned);
         assert_eq!(matching(&names, "mi", "bash"), ["mine"]);
-        assert_eq!(
-            matching(&names, "my", "bash"),
-            ["my\\$\\(date\\)", "my\\ bot"]
-                .map(str::to_owned)
-                .into_iter()
-                .rev()
-                .collect::<Vec<_>>()
-        );
+        assert_eq!(matching(&names, "my", "bash"), ["my\\ bot", "my\\$\\(date\\)"]);
         assert_eq!(matching(&names, "my\\ b", "bash"), ["my\\ bot"]);
         assert_eq!(matching(&names, "'my", "bash"), ["my bot"], "no expansion inside quotes");
         assert_eq!(matching(&names, "my", "zsh"), ["my bot", "my$(date)"]);

@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+pub mod completion;
 pub mod console;
 pub mod link;
 pub mod oneshot;

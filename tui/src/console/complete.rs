@@ -5,12 +5,13 @@ use std::sync::{Arc, LazyLock};
 
 use bursar_control::answers::NamesAnswer;
 use bursar_control::grammar::Order;
-use bursar_control::grammar::names::{NameKind, name_kind, unquoted};
+use bursar_control::grammar::names::{NameKind, unquoted};
 use bursar_core::fault::Fault;
 use clap::Command;
-use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::{self, CompletionCandidate};
 
 use super::model::server::Server;
+use crate::completion::with_names;
 use crate::wording;
 
 /// The grammar. It is built only once, because each keystroke in the command line reads it.
@@ -30,7 +31,9 @@ pub(crate) fn complete(line: &str, server: &Server) -> CompletedLine {
     let mut words: Vec<OsString> =
         shlex::split(before).unwrap_or_default().into_iter().map(OsString::from).collect();
     words.push(word.into());
-    let (mut tree, index) = (with_names(Order::tree(), &[], &names(server)), words.len() - 1);
+    let names = Arc::new(names(server));
+    let candidates = move |kind, typed: &OsStr| matching(&names, kind, typed);
+    let (mut tree, index) = (with_names(Order::tree(), &candidates), words.len() - 1);
     let found = engine::complete(&mut tree, words, index, None).unwrap_or_default();
     let shown = found.iter().filter(|one| !one.is_hide_set());
     let texts = shown.filter_map(|one| one.get_value().to_str()).map(str::to_owned);
@@ -62,21 +65,6 @@ fn last_word(line: &str) -> usize {
     start
 }
 
-/// Adds names to the arguments that take them.
-fn with_names(command: Command, above: &[String], names: &Arc<NamesAnswer>) -> Command {
-    let path: Vec<&str> = above.iter().map(String::as_str).collect();
-    let command = command.mut_args(|argument| {
-        let Some(kind) = name_kind(&path, argument.get_id().as_str()) else { return argument };
-        let names = Arc::clone(names);
-        argument.add(ArgValueCompleter::new(move |typed: &OsStr| matching(&names, kind, typed)))
-    });
-    command.mut_subcommands(|below| {
-        let path: Vec<String> =
-            above.iter().cloned().chain([below.get_name().to_owned()]).collect();
-        with_names(below, &path, names)
-    })
-}
-
 /// Returns the names that begin like the typed word. A name with a space is quoted as in a shell.
 fn matching(names: &NamesAnswer, kind: NameKind, typed: &OsStr) -> Vec<CompletionCandidate> {
     let wanted = unquoted(&typed.to_string_lossy());
@@ -86,10 +74,10 @@ fn matching(names: &NamesAnswer, kind: NameKind, typed: &OsStr) -> Vec<Completio
 }
 
 /// Returns the names in the engine's last answers.
-fn names(server: &Server) -> Arc<NamesAnswer> {
+fn names(server: &Server) -> NamesAnswer {
     let short = |id: &String| id.chars().take(8).collect::<String>();
     let positions = server.positions.iter().flat_map(|answer| &answer.positions);
-    Arc::new(NamesAnswer {
+    NamesAnswer {
         waiting: server.queue.iter().map(|row| short(&row.request.id)).collect(),
         requests: server.history.iter().flatten().map(|row| short(&row.id)).collect(),
         sends: server.sends.iter().flatten().map(|send| short(&send.id)).collect(),
@@ -98,7 +86,7 @@ fn names(server: &Server) -> Arc<NamesAnswer> {
         addresses: server.addresses.iter().flatten().map(|one| one.label.clone()).collect(),
         venues: positions.map(|position| position.venue.clone()).collect(),
         ..NamesAnswer::default()
-    })
+    }
 }
 
 /// Commands of the grammar that run only in a shell, because they use files or print keys.
