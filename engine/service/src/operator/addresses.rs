@@ -72,7 +72,7 @@ pub(super) async fn seed(
             if !engine.vault.is_unlocked() {
                 return Err(Fault::new(Code::WalletLocked));
             }
-            will_ask("a seed phrase");
+            will_ask(SecretPrompt::SeedPhrase);
             announce(|| "adds the imported seed to the wallet file".to_owned())?;
             let phrase = dialogue.secret(SecretPrompt::SeedPhrase).await?;
             let read = Seed::from_phrase(&phrase)

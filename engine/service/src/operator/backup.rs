@@ -300,7 +300,7 @@ pub(super) async fn restore(
         ];
         agree(dialogue, lines, "Restore the backup?").await?;
     }
-    will_ask("the wallet's password");
+    will_ask(SecretPrompt::Password);
     announce(|| format!("puts the files of {file} into {}", data.display()))?;
     let password = password(dialogue, SecretPrompt::Password).await?;
     let (edition, moment) = (engine.edition.clone(), engine.core.now());

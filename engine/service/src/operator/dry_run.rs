@@ -50,10 +50,7 @@ pub(crate) fn is_dry_run() -> bool {
 /// # Errors
 /// In a dry run, always.
 pub(crate) fn announce(change: impl FnOnce() -> String) -> Result<(), Fault> {
-    if !is_dry_run() {
-        return Ok(());
-    }
-    stop(vec![change()], None)
+    announce_effect(None, change)
 }
 
 /// As [`announce`], for a change that allows more than before (`true`) or less.
@@ -61,10 +58,11 @@ pub(crate) fn announce(change: impl FnOnce() -> String) -> Result<(), Fault> {
 /// # Errors
 /// In a dry run, always.
 pub(crate) fn announce_rule(loosens: bool, change: impl FnOnce() -> String) -> Result<(), Fault> {
-    if !is_dry_run() {
-        return Ok(());
-    }
-    stop(vec![change()], Some(loosens))
+    announce_effect(Some(loosens), change)
+}
+
+fn announce_effect(loosens: Option<bool>, change: impl FnOnce() -> String) -> Result<(), Fault> {
+    if is_dry_run() { stop(vec![change()], loosens) } else { Ok(()) }
 }
 
 /// Adds changes to the plan, and stops the dry run.
@@ -82,8 +80,13 @@ pub(super) fn stop<T>(changes: Vec<String>, loosens: Option<bool>) -> Result<T, 
 }
 
 /// Records a secret that the command would ask for after the change that stops its dry run.
-pub(super) fn will_ask(secret: &str) {
-    note_question(Vec::new(), secret.to_owned());
+pub(super) fn will_ask(secret: SecretPrompt) {
+    let asked = match secret {
+        SecretPrompt::Password => "the wallet's password",
+        SecretPrompt::NewPassword => "a new password, twice",
+        SecretPrompt::SeedPhrase => "a seed phrase",
+    };
+    note_question(Vec::new(), asked.to_owned());
 }
 
 /// Adds a question to the plan, with the lines that are shown before it.
@@ -124,13 +127,8 @@ impl Dialogue for DryDialogue<'_> {
     }
 
     fn secret(&mut self, what: SecretPrompt) -> BoxFuture<'_, Result<SecretString, Fault>> {
-        let asks = match what {
-            SecretPrompt::Password => "the wallet's password",
-            SecretPrompt::NewPassword => "a new password, twice",
-            SecretPrompt::SeedPhrase => "a seed phrase",
-        };
         Box::pin(async move {
-            note_question(Vec::new(), asks.to_owned());
+            will_ask(what);
             stop(Vec::new(), None)
         })
     }

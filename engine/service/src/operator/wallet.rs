@@ -42,7 +42,7 @@ pub(super) async fn run(
             if engine.core.view().state.wallet.is_none() {
                 return Err(no_wallet(engine));
             }
-            will_ask("the wallet's password");
+            will_ask(SecretPrompt::Password);
             announce_rule(true, || "opens the wallet: agents are served".to_owned())?;
             let given = password(dialogue, SecretPrompt::Password).await?;
             warnings = open_with(engine, given, true).await?;
@@ -70,7 +70,7 @@ async fn create(
     if engine.core.view().state.wallet.is_some() {
         return Err(Fault::new(Code::WalletExists));
     }
-    will_ask("a new password, twice");
+    will_ask(SecretPrompt::NewPassword);
     announce(|| format!("creates the wallet {name}, encrypted with a new password"))?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
@@ -135,7 +135,7 @@ async fn recover(
         );
         return Err(Fault::because(Code::NoWallet, message).with_hint("wallet restore <file>"));
     }
-    will_ask("the wallet's password");
+    will_ask(SecretPrompt::Password);
     announce(|| format!("adopts the wallet file of {name} into this journal"))?;
     let given = password(dialogue, SecretPrompt::Password).await?;
     let attempt = next_attempt(engine).await?;
@@ -249,7 +249,7 @@ async fn change_password(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Vec<Warning>, Fault> {
     prove_operator(engine, dialogue).await?;
-    will_ask("a new password, twice");
+    will_ask(SecretPrompt::NewPassword);
     announce(|| "encrypts the wallet file with a new password".to_owned())?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;

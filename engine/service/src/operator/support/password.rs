@@ -15,7 +15,7 @@ use super::act;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::operator::dialogue::Dialogue;
-use crate::operator::dry_run::{is_dry_run, note_question};
+use crate::operator::dry_run::{is_dry_run, will_ask};
 use crate::ports::NoFailpoints;
 use crate::vault::fault;
 use crate::vault::file::WalletFiles;
@@ -137,7 +137,7 @@ pub(crate) async fn prove_operator(
         return Err(Fault::new(Code::WalletLocked));
     }
     if is_dry_run() {
-        note_question(Vec::new(), "the wallet's password".to_owned());
+        will_ask(SecretPrompt::Password);
         return Ok(());
     }
     let password = password(dialogue, SecretPrompt::Password).await?;
