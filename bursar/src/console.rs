@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Plain(Option<String>),
 }
 
-/// The console cannot print JSON, and it asks.
+/// The arguments have options that only commands can follow: a console asks, and prints text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OptionsOfCommands;
 

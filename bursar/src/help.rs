@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::path::Path;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -27,13 +28,14 @@ const TOPICS: [(&str, &str); 11] = [
 
 /// Prints the help of a topic or a command, and returns the exit code.
 pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
-    let text = match words {
-        [] => crate::cli::command().render_long_help().to_string() + &topics_line(),
-        [topic] if topic_text(topic).is_some() => topic_text(topic).unwrap_or_default(),
-        path => match help_of(path) {
-            Ok(text) => text,
-            Err(fault) => return report_failure("help", global, fault),
-        },
+    let known = match words {
+        [] => Ok(crate::cli::command().render_long_help().to_string() + &topics_line()),
+        [word] => topic_text(word).map_or_else(|| help_of(words), Ok),
+        path => help_of(path),
+    };
+    let text = match known {
+        Ok(text) => text,
+        Err(fault) => return report_failure("help", global, fault),
     };
     let data = serde_json::json!({ "topic": words.join(" "), "text": text });
     print_result("help", global, &data, text.as_bytes())
@@ -80,7 +82,7 @@ fn options() -> String {
     command.render_long_help().to_string()
 }
 
-/// Returns the exit codes, and the codes of refusals that have them.
+/// Returns the exit codes with their meanings.
 fn exit_codes() -> String {
     let mut text =
         "The exit codes of every command. With --json the answer names the code.\n".to_owned();
@@ -93,7 +95,7 @@ fn exit_codes() -> String {
 }
 
 /// Writes the manual pages into a folder, and returns the exit code.
-pub(crate) fn manual(global: &GlobalOptions, folder: &std::path::Path) -> u8 {
+pub(crate) fn manual(global: &GlobalOptions, folder: &Path) -> u8 {
     match write_manual(folder) {
         Ok(files) => {
             let text = format!("Wrote {} manual pages to {}.\n", files.len(), folder.display());
@@ -108,7 +110,7 @@ pub(crate) fn manual(global: &GlobalOptions, folder: &std::path::Path) -> u8 {
     }
 }
 
-fn write_manual(folder: &std::path::Path) -> io::Result<Vec<String>> {
+fn write_manual(folder: &Path) -> io::Result<Vec<String>> {
     if !folder.exists() {
         std::fs::create_dir_all(folder)?;
         open_to_all(folder, 0o755)?;
@@ -121,14 +123,14 @@ fn write_manual(folder: &std::path::Path) -> io::Result<Vec<String>> {
 }
 
 /// Lets every account read a page: this program's own files are closed to others.
-fn open_to_all(path: &std::path::Path, mode: u32) -> io::Result<()> {
+fn open_to_all(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 /// Writes the page of a command and those of its subcommands.
 fn write_pages(
-    folder: &std::path::Path,
+    folder: &Path,
     command: &Command,
     name: &str,
     files: &mut Vec<String>,
@@ -162,7 +164,8 @@ mod tests {
         let line = line.split("  ").next()?.split(" # ").next()?;
         let line = line.split(" < ").next()?.split(" > ").next()?;
         let line = line.replace("<digest>", "0a1b2c3d");
-        let line = line.replace("<address>", &format!("0x{}", "1".repeat(40)));
+        let address = format!("0x{}", "1".repeat(40));
+        let line = line.replace("<address>", &address).replace("<venue>", &address);
         let words = shlex::split(&format!("bursar {line}"))?;
         Some(words.into_iter().map(OsString::from).collect())
     }
@@ -192,7 +195,7 @@ mod tests {
         }) {
             let name = command.get_name();
             let documented = EXAMPLES.iter().any(|(path, _two)| *path == name);
-            let rare = ["venue", "position", "uninstall-service", "service", "version", "schema"];
+            let rare = ["venue", "position", "uninstall-service", "service", "version"];
             assert!(documented || rare.contains(&name), "{name}");
         }
         let text = help_of(&["approve".to_owned()]).unwrap();

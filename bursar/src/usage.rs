@@ -35,9 +35,10 @@ pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
     crate::failure::report_failure("bursar", global, Fault::because(Code::BadInput, message))
 }
 
-/// Rejects `--plain` together with options of commands.
+/// Rejects a console together with options that only commands can follow.
 pub(crate) fn reject_plain(global: &GlobalOptions) -> u8 {
-    let message = "--plain asks and prints text: use it without --json and --no-input.";
+    let message = "The console asks and prints text: use --dry-run only with a command, and --plain without --json, \
+                   --no-input and --password-stdin.";
     crate::failure::report_failure("console", global, Fault::because(Code::BadInput, message))
 }
 
