@@ -12,7 +12,7 @@ use bursar_engine::service::data_dir::DataFolder;
 
 use crate::cli::GlobalOptions;
 
-/// Continues as the account of the machine's service, if root names no data folder and has none of its own.
+/// Continues as the account of the machine's service, if root names no data folder and has no wallet.
 ///
 /// Files that root wrote into the folder would be unreadable for the service.
 ///

@@ -100,7 +100,7 @@ step again $B install-service --system --yes
 step sudo $B status
 step sudo-json $B status --json --quiet
 step owned sh -c "find /var/lib/bursar ! -user bursar"
-step own sh -c "ls /root/.local/share/bursar"
+step own sh -c "ls ~root/.local/share/bursar"
 "#,
         BootEnd::PowerCut,
     );
@@ -128,7 +128,7 @@ step own sh -c "ls /root/.local/share/bursar"
     assert!(sudo.contains("main, unlocked, 1 seed"), "{sudo}");
     assert!(done.must("sudo-json").starts_with('{'), "{}", done.text());
     assert_eq!(done.must("owned"), "");
-    assert_ne!(done.step("own").0, 0, "root got a folder of its own");
+    assert_ne!(done.step("own").0, 0, "root got a data folder");
     assert!(done.must("again").contains("nothing to change"));
 }
 

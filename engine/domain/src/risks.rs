@@ -68,7 +68,7 @@ pub fn payment_risks(card: &Card, typed_from: Usd, facts: &PayeeFacts) -> Vec<Ri
         let text = format!("the price is {} USD; the usual one of this payee is {usual}", card.usd);
         add(RiskKind::UnusualPrice, Level::Danger, text);
     }
-    // A small first payment is a warning, which the card shows without a risk of its own.
+    // The card shows a small first payment as a warning; it raises no risk.
     if !is_known && (card.unpriced || card.usd >= typed_from) {
         let kind = RiskKind::LargeFirstPayment;
         let text = match &card.paid_before {

@@ -94,7 +94,7 @@ pub(super) fn fit(
 }
 
 fn push_wrapped(to: &mut String, line: &str, width: usize) {
-    // A command is copied as a whole, and so is a code.
+    // A command is copied as a whole.
     if textwrap::core::display_width(line) <= width || line.contains(": bursar ") {
         return to.push_str(line);
     }

@@ -113,6 +113,6 @@ mod tests {
             }
         }
         let none = Answer::Venues(VenuesAnswer { venues: Vec::new(), unread: Vec::new() });
-        assert_eq!(of(&none), None, "a network without venues is no failure");
+        assert_eq!(of(&none), None, "a network without venues is no shortfall");
     }
 }

@@ -58,7 +58,7 @@ fn of_other(context: Context, action: KeyAction) -> &'static str {
             "`requests --retry` asks a Ledger again; every command reads the present state"
         }
         K::Qr => "`address show <label> --qr`",
-        K::Keep => "Not needed, because an engine can run in a terminal of its own",
+        K::Keep => "Not needed, because an engine can run in another terminal",
         K::Unlock => "`wallet open`",
         K::Step => "`next`",
         K::Copy => "Not needed, because the lines can be copied as they are",

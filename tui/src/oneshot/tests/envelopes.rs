@@ -157,7 +157,7 @@ async fn unwritten_result_is_not_a_success() {
     let mut full = Failing(io::ErrorKind::StorageFull);
     assert_eq!(succeed("completions", &serde_json::json!({}), &mut full, &mut err), 1);
     assert!(!err.is_empty());
-    // A reader such as `head`, which has read enough, is no failure.
+    // `head` closes the pipe once it has read enough: the command still succeeds.
     let (mut closed, mut err) = (Failing(io::ErrorKind::BrokenPipe), Vec::new());
     assert_eq!(succeed("completions", &serde_json::json!({}), &mut closed, &mut err), 0);
     assert!(err.is_empty());

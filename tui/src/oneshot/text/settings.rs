@@ -7,6 +7,16 @@ use super::context::Context;
 use crate::oneshot::sheet::Sheet;
 
 pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<'_>) {
+    to.rows(&rows(setting, context));
+    if matches!(context.command, "config.get" | "config.explain") {
+        to.next("Change it with", &format!("bursar config set {} <value>", setting.key));
+    } else {
+        to.next("See all with", "bursar config list");
+    }
+}
+
+/// Returns what is known about a setting.
+fn rows(setting: &SettingAnswer, context: Context<'_>) -> Vec<(&'static str, String)> {
     let mut rows = vec![("key", setting.key.clone()), ("value", value(&setting.value))];
     if let Some(was) = &setting.was {
         let same = *was == setting.value;
@@ -20,12 +30,7 @@ pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<
     if context.command == "config.explain" {
         rows.extend(sources(setting));
     }
-    to.rows(&rows);
-    if matches!(context.command, "config.get" | "config.explain") {
-        to.next("Change it with", &format!("bursar config set {} <value>", setting.key));
-    } else {
-        to.next("See all with", "bursar config list");
-    }
+    rows
 }
 
 /// Returns the rows about where a setting can come from.
@@ -45,14 +50,7 @@ pub(super) fn settings(to: &mut Sheet, settings: &[SettingAnswer], context: Cont
             if index > 0 {
                 to.blank();
             }
-            let known = [
-                ("key", one.key.clone()),
-                ("value", value(&one.value)),
-                ("from", one.source.clone()),
-                ("default", one.default.clone()),
-                ("about", one.help.clone()),
-            ];
-            to.rows(&known.into_iter().chain(sources(one)).collect::<Vec<_>>());
+            to.rows(&rows(one, context));
         }
         return;
     }

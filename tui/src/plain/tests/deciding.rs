@@ -26,7 +26,7 @@ fn yes_approves_exactly_the_card_that_was_printed_last() {
     let end = stage.printed();
     assert!(end.starts_with("Approved 0123ab01: ") && end.lines().count() <= 3, "{end}");
     stage.wait(20_000);
-    assert_eq!(stage.printed(), "", "the own decision is no news");
+    assert_eq!(stage.printed(), "", "this console's own decision is not announced again");
 }
 
 #[test]
