@@ -27,7 +27,8 @@ pub struct Rules {
     pub ceiling: u128,
     /// Whether a person gives each signature.
     ///
-    /// If so, the first offer is the whole ceiling, and only the host requests further attempts.
+    /// If so, the first offer is the whole ceiling. Further attempts are requested by the host; only the empty
+    /// transaction of an expired call is offered again without a request.
     pub person_signs: bool,
 }
 

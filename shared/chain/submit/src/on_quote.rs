@@ -81,12 +81,12 @@ pub(crate) fn needs_quote(one: &Submission, rules: &Rules, at: Utc) -> bool {
         // The quote is for the empty transaction that a cancelled or late call needs; the host requests all other
         // quotes.
         let is_empty = |tried: &&Attempt| matches!(tried.kind, Kind::Empty { .. });
-        // A declined empty transaction is requested again only if the call has a time limit. No host can request it
-        // for an expired call, which holds its nonce until the empty transaction is mined.
+        // An empty transaction that was declined, or that pays too little now, is requested again only if the call
+        // has a time limit. No host can request it for an expired call, which holds its nonce until the empty
+        // transaction is mined.
         let very_long = rules.patience_ms.saturating_mul(STUCK_PATIENCE_FACTOR);
-        let again = |tried: &Attempt| {
-            one.until.is_some() && tried.declined && has_passed(very_long, tried.at, at)
-        };
+        let again =
+            |tried: &Attempt| one.until.is_some() && has_passed(very_long, tried.at, at);
         let last = one.attempts.iter().rfind(is_empty);
         return !one.may_offer_call(at) && one.is_signed() && last.is_none_or(again);
     }
@@ -103,6 +103,14 @@ pub(crate) fn needs_quote(one: &Submission, rules: &Rules, at: Utc) -> bool {
     let impatient = has_passed(rules.patience_ms, last.at, at);
     let urgent = one.trouble == Some(Trouble::Underpriced);
     impatient || (urgent && !last.declined)
+}
+
+/// Returns whether the last attempt is a signed empty transaction that the next block would take.
+fn is_empty_at_price(one: &Submission, quote: &Quote) -> bool {
+    one.attempts.last().is_some_and(|last| {
+        let is_signed_empty = matches!(last.kind, Kind::Empty { .. }) && last.raw.is_some();
+        is_signed_empty && last.fees.max_price() >= quote.fee.needed
+    })
 }
 
 /// Returns whether a submission has waited longer than `patience_ms`. If so, a lower nonce may be missing.
@@ -190,6 +198,9 @@ impl Draft {
             }
             let Some(one) = self.outbox.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
+            if rules.person_signs && is_empty_at_price(one, quote) {
+                continue;
+            }
             // After an empty transaction, only further empty transactions are offered.
             let empty = Kind::Empty { gas_limit: quote.plain_gas };
             let kind = if one.cancel || one.filler { empty } else { tried.kind };

@@ -595,3 +595,27 @@ fn a_cancel_asks_a_person_for_the_empty_transaction_whatever_was_asked_before() 
         let [Action::Sign { attempt: 2, .. }] = actions[..] else { panic!("{actions:?}") };
     }
 }
+
+#[test]
+fn a_person_signs_a_higher_empty_transaction_only_if_the_first_pays_too_little() {
+    let mut story = Story { rules: RULES.with_person_signing(), ..Story::begin() };
+    open_until(&mut story, 1, Utc(1_000));
+    story.quote_and_sign();
+    story.now = Utc(1_000);
+    assert_eq!(story.quote_and_sign().len(), 1, "the empty transaction");
+    let paid = story.outbox.open[&id(1)].attempts[1].fees.max_price();
+
+    // Ten times the patience later it still pays the price.
+    story.now = Utc(101_000);
+    assert!(story.quote_and_sign().is_empty(), "the person is not asked without need");
+
+    // Half of the offer is what the next block needs.
+    story.price = paid * 2 + 2;
+    assert_eq!(story.quote_and_sign().len(), 1);
+    let raised = story.outbox.open[&id(1)].attempts[2].fees.max_price();
+    assert!(raised >= story.price, "{raised}");
+
+    // The person is not asked again at once, even if prices rise further.
+    story.price *= 3;
+    assert!(story.quote_and_sign().is_empty());
+}
