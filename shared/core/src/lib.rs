@@ -32,6 +32,7 @@
 )]
 
 pub mod address;
+pub mod amount;
 pub mod auth;
 pub mod canonical;
 pub mod card;
