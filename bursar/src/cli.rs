@@ -8,6 +8,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use bursar_boot::service::{Platform, Scope};
+use bursar_control::answers::JsonVersion;
 use bursar_control::grammar::{ConfigOrder, Order};
 use bursar_control::wire::Asking;
 use bursar_pay::PayArgs;
@@ -64,9 +65,9 @@ pub(crate) struct GlobalOptions {
     /// The data folder [env: BURSAR_DATA_DIR; default: where your platform keeps such data].
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Print one JSON object on standard output, also on failure.
-    #[arg(long, short, global = true, hide = true)]
-    pub(crate) json: bool,
+    /// Print one JSON object on standard output, also on failure; `--json=1` prints the former shape of amounts.
+    #[arg(long, short, global = true, hide = true, value_name = "VERSION", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "2")]
+    pub(crate) json: Option<JsonVersion>,
     /// Show what the command would change, and change nothing.
     #[arg(long, global = true, hide = true)]
     pub(crate) dry_run: bool,

@@ -52,7 +52,7 @@ impl Kind {
         if is_refused && (screen.plain || io::stdin().is_terminal()) {
             return Err(OptionsOfCommands);
         }
-        if global.json || global.no_input {
+        if global.json.is_some() || global.no_input {
             return if screen.plain { Err(OptionsOfCommands) } else { Ok(None) };
         }
         if screen.plain {
@@ -334,7 +334,10 @@ mod tests {
     fn plain_console_needs_no_terminal_and_refuses_options_of_commands() {
         let screen = Screen { plain: true, ..Screen::default() };
         let kind = |global: &GlobalOptions, screen: &Screen| Kind::choose(global, screen);
-        let json = GlobalOptions { json: true, ..GlobalOptions::default() };
+        let json = GlobalOptions {
+            json: Some(bursar_control::answers::JsonVersion::Two),
+            ..GlobalOptions::default()
+        };
         assert_eq!(kind(&GlobalOptions::default(), &screen), Ok(Some(Kind::Plain(None))));
         assert_eq!(kind(&json, &screen), Err(OptionsOfCommands));
         assert_eq!(kind(&json, &Screen::default()), Ok(None));

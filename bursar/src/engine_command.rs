@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
+use bursar_control::answers::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::edition::Edition;
@@ -158,12 +159,12 @@ pub(crate) fn read_password(source: &SecretSource) -> Result<Option<SecretString
 }
 
 /// Writes the READY line to standard output. Ignores write errors, because the reader may have gone away.
-fn announce(server: Option<SocketAddr>, json: bool) {
+fn announce(server: Option<SocketAddr>, json: Option<JsonVersion>) {
     let url = server.map(|address| format!("http://{address}"));
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    if json {
+    if let Some(version) = json {
         let data = serde_json::json!({ "url": url });
-        let _reader_gone = oneshot::succeed("engine", &data, &mut out, &mut err);
+        let _reader_gone = oneshot::succeed(version, "engine", &data, &mut out, &mut err);
         return;
     }
     let line = url.map_or("READY\n".to_owned(), |url| format!("READY {url}\n"));

@@ -22,8 +22,8 @@ pub(crate) fn report_failure(
 /// Prints the result of a command: `data` with `--json`, otherwise `text`. Returns the exit code.
 pub(crate) fn print_result(command: &str, global: &GlobalOptions, data: &Value, text: &[u8]) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    if global.json {
-        return oneshot::succeed(command, data, &mut out, &mut err);
+    if let Some(version) = global.json {
+        return oneshot::succeed(version, command, data, &mut out, &mut err);
     }
     match out.write_all(text).and_then(|()| out.flush()) {
         Ok(()) => 0,

@@ -142,7 +142,7 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
 }
 
 fn in_runtime(command: &str, global: &GlobalOptions, work: impl Future<Output = u8>) -> u8 {
-    panics::name_command(command, global.json);
+    panics::name_command(command, global.json.is_some());
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(work);

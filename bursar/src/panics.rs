@@ -6,6 +6,7 @@ use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
+use bursar_control::answers::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_serve::panics::location;
@@ -76,7 +77,10 @@ fn journal_damaged(panic: &PanicHookInfo<'_>) -> Option<Fault> {
 fn report(fault: Fault) -> u8 {
     // Does not wait for the lock, because a thread that panicked may hold it.
     let command = JSON_COMMAND.try_lock().ok().and_then(|known| known.clone());
-    let options = Options { json: command.is_some(), ..Options::default() };
+    let options = Options {
+        json: command.as_ref().map(|_command| JsonVersion::default()),
+        ..Options::default()
+    };
     let (mut out, mut err) = (io::stdout(), io::stderr());
     oneshot::fail(command.as_deref(), fault, &options, &mut out, &mut err)
 }

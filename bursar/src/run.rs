@@ -27,7 +27,7 @@ pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
     if order == Order::Doctor {
         return run_doctor(global, order).await;
     }
-    let is_bar = matches!(&order, Order::Status(form) if form.tmux) && !global.json;
+    let is_bar = matches!(&order, Order::Status(form) if form.tmux) && global.json.is_none();
     match attach_or_become(global, order).await {
         Ok(exit) => exit,
         Err(fault) if is_bar => oneshot::finish_bar_without_engine(&fault, &mut io::stdout()),

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 
+use bursar_control::answers::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_tui::oneshot::{self, Options};
@@ -44,7 +45,7 @@ pub(crate) fn reject_plain(global: &GlobalOptions) -> u8 {
 
 /// Handles `bursar` without a command where the console cannot run.
 pub(crate) fn report_no_command(global: &GlobalOptions) -> u8 {
-    if global.json {
+    if global.json.is_some() {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
         return print_envelope(fault);
     }
@@ -69,7 +70,9 @@ fn wants_json(arguments: &[OsString]) -> bool {
     let own = arguments.iter().skip(1).take_while(|argument| *argument != "--");
     own.filter_map(|argument| argument.to_str()).any(|argument| {
         let short = argument.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        argument == "--json" || short.is_some_and(|flags| flags.contains('j'))
+        argument == "--json"
+            || argument.starts_with("--json=")
+            || short.is_some_and(|flags| flags.contains('j'))
     })
 }
 
@@ -80,7 +83,7 @@ fn plain_message(error: &clap::Error) -> String {
 }
 
 fn print_envelope(fault: Fault) -> u8 {
-    let options = Options { json: true, ..Options::default() };
+    let options = Options { json: Some(JsonVersion::default()), ..Options::default() };
     oneshot::fail(None, fault, &options, &mut io::stdout(), &mut io::stderr())
 }
 
@@ -100,12 +103,12 @@ pub(crate) fn version(global: &GlobalOptions) -> u8 {
         "commit": commit,
         "commit_unknown_reason": commit.is_none().then_some("the build did not set BURSAR_COMMIT"),
         "features": features,
-        "protocols": { "control": bursar_control::wire::PROTOCOL, "x402": [1, 2], "json": 1 },
+        "protocols": { "control": bursar_control::wire::PROTOCOL, "x402": [1, 2], "json": [1, 2] },
         "outbound": outbound,
         "outbound_sha256": hash,
     });
     let text = format!(
-        "bursar    {}\ncommit    {}\nfeatures  {}\nprotocols control {}, x402 1 and 2, json 1\noutbound  {} servers, sha256 {hash}\n",
+        "bursar    {}\ncommit    {}\nfeatures  {}\nprotocols control {}, x402 1 and 2, json 1 and 2\noutbound  {} servers, sha256 {hash}\n",
         bursar_tui::VERSION,
         commit.unwrap_or("not recorded"),
         if features.is_empty() { "none".to_owned() } else { features.join(", ") },

@@ -11,6 +11,7 @@ use crate::stage::print_line;
 use alloy_primitives::{Address, address};
 use anyhow::bail;
 use bursar_chain::failpoints::NoFailpoints;
+use bursar_control::answers::JsonVersion;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::model::Model;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};
@@ -126,7 +127,8 @@ pub(crate) async fn buyer(url: &str, key: &Path) -> anyhow::Result<()> {
 /// Buys one resource as `bursar pay --json` does, with the credentials in the environment. Returns the exit code.
 pub(crate) async fn agent(url: String, body: Option<String>) -> u8 {
     let args = PayArgs { url, body, ..PayArgs::default() };
-    bursar_pay::run(&args, &oneshot::Options { json: true, ..Default::default() }).await
+    bursar_pay::run(&args, &oneshot::Options { json: Some(JsonVersion::Two), ..Default::default() })
+        .await
 }
 
 /// Pays a merchant in this process from the user's own wallet. The merchant settles nothing.

@@ -4,6 +4,7 @@
 //! payment matches one of the offers.
 
 use alloy_primitives::{Address, U256};
+use bursar_core::amount::Amount;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Value};
@@ -172,6 +173,20 @@ impl Price {
     /// Returns the amount in units of the token, or `None` if its decimals are unknown.
     pub(crate) fn amount(&self) -> Option<TokenAmount> {
         self.token.map(|(_, decimals)| TokenAmount { atoms: self.atoms, decimals })
+    }
+
+    /// Describes the amount, as every answer of a command does.
+    pub(crate) fn described(&self) -> Amount {
+        let amount = match self.token {
+            Some((symbol, decimals)) => {
+                Amount::new(TokenAmount { atoms: self.atoms, decimals }, symbol, None)
+            }
+            None => {
+                let text = format!("{} units of {}", self.atoms, self.asset);
+                Amount::of_units(self.atoms, Address::ZERO).with_text(text)
+            }
+        };
+        Amount { token: Some(self.asset.clone()), ..amount }
     }
 
     pub(crate) fn symbol(&self) -> Option<&'static str> {

@@ -74,7 +74,7 @@ impl Purchase {
             wait: args.wait.map(|seconds| Duration::from_secs(seconds.into())),
             include: args.include,
             quiet: options.quiet,
-            sink: Sink::new(options.json),
+            sink: Sink::new(options.json.is_some()),
             record: PurchaseRecord::default(),
         })
     }

@@ -118,10 +118,8 @@ impl PurchaseRecord {
 
     fn payment(&self) -> Value {
         let Some((price, version)) = &self.signed_price else { return Value::Null };
-        let amount = price.amount().map(|amount| amount.plain());
-        let mut paid = json!({
-            "amount": amount,
-            "amount_atomic": price.atoms.to_string(),
+        let paid = json!({
+            "amount": price.described(),
             "token": price.symbol(),
             "asset": price.asset,
             "network": price.network.caip2(),
@@ -130,9 +128,6 @@ impl PurchaseRecord {
             "sent": self.send_attempts,
             "x402_version": version,
         });
-        if amount.is_none() {
-            paid["amount_unknown_reason"] = json!("the decimals of this token are unknown");
-        }
         paid
     }
 }

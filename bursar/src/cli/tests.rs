@@ -49,11 +49,11 @@ fn approve_accepts_yes_in_every_position() {
 fn global_options_are_accepted_before_and_after_the_command() {
     for line in ["--json --data /d wallet create main", "wallet create main -j --data /d"] {
         let (global, _) = order(line);
-        assert!(global.json, "{line}");
+        assert!(global.json.is_some(), "{line}");
         assert_eq!(global.data.as_deref(), Some(std::path::Path::new("/d")), "{line}");
     }
     let (global, denied) = order("deny 01 too dear --json");
-    assert!(global.json);
+    assert!(global.json.is_some());
     assert_eq!(denied, Order::parse_line("deny 01 too dear").unwrap());
     let (global, _) = order("wallet passwd --password-fd 3");
     assert_eq!(global.password(), SecretSource::Descriptor(3));

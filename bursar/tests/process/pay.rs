@@ -55,7 +55,10 @@ fn both_auth_modes_pay_both_versions_at_a_verifying_merchant() {
         let data = &told["data"];
         assert_eq!((&told["ok"], &data["status"]), (&json!(true), &json!(200)), "{told}");
         let paid = &data["paid"];
-        assert_eq!((&paid["amount"], &paid["amount_atomic"]), (&json!("0.01"), &json!("10000")));
+        assert_eq!(
+            (&paid["amount"]["text"], &paid["amount"]["atoms"]),
+            (&json!("0.010000 USDC"), &json!("10000"))
+        );
         assert_eq!((&paid["token"], &paid["network"]), (&json!("USDC"), &json!("eip155:8453")));
         assert_eq!((&paid["x402_version"], &paid["sent"]), (&json!(2), &json!(1)));
         assert_eq!(data["receipt"]["success"], true);

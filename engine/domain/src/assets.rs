@@ -1,6 +1,7 @@
 //! Payments in tokens outside our table: the facts that the chain confirmed about a token, and the cost of an amount.
 
 use alloy_primitives::{Address, U256};
+use bursar_core::amount::Amount;
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::text;
@@ -133,14 +134,9 @@ pub fn has_moved(from: U256, to: U256) -> bool {
 }
 
 impl TokenText {
-    /// Formats an amount with the token's symbol, or its address: see [`text::symbol`].
-    pub fn amount_text(&self, atoms: Atoms, token: Address) -> String {
+    /// Describes an amount, with the token's symbol or its address as text: see [`text::symbol`].
+    pub fn amount(&self, atoms: Atoms, token: Address) -> Amount {
         let symbol = text::symbol(&self.symbol, &token.to_checksum(None));
-        format!("{} {symbol}", self.column_text(atoms))
-    }
-
-    /// Formats an amount without the symbol.
-    pub fn column_text(&self, atoms: Atoms) -> String {
-        TokenAmount { atoms, decimals: self.decimals }.to_column_text()
+        Amount::new(TokenAmount { atoms, decimals: self.decimals }, &symbol, Some(token))
     }
 }

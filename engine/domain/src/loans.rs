@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, U256};
+use bursar_core::amount::Amount;
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Round, TokenAmount, Usd};
 use bursar_core::networks::{self, ChainId};
@@ -266,15 +267,21 @@ impl LoanAsk {
         LoanPlace { owner, chain: self.chain, venue: self.venue }
     }
 
-    /// Formats an amount of the stablecoin, like `25.000000 USDC`.
-    pub fn assets_text(&self, atoms: Atoms) -> String {
+    /// Describes an amount of the stablecoin.
+    pub fn assets(&self, atoms: Atoms) -> Amount {
         match networks::by_chain(self.chain) {
             Some(network) => {
-                let decimals = network.stablecoin.decimals;
-                format!("{} {}", TokenAmount { atoms, decimals }, network.stablecoin.symbol)
+                let coin = &network.stablecoin;
+                let amount = TokenAmount { atoms, decimals: coin.decimals };
+                Amount::new(amount, coin.symbol, Some(coin.address))
             }
-            None => format!("{atoms} units"),
+            None => Amount::of_units(atoms, Address::ZERO).with_text(format!("{atoms} units")),
         }
+    }
+
+    /// Formats an amount of the stablecoin, like `25.000000 USDC`.
+    pub fn assets_text(&self, atoms: Atoms) -> String {
+        self.assets(atoms).text
     }
 }
 

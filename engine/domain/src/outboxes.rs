@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
+use bursar_core::amount::Amount;
 use bursar_core::client::Client;
 use bursar_core::ids::{Name, RequestId};
 use bursar_core::money::TokenAmount;
@@ -93,13 +94,18 @@ impl Send {
         }
     }
 
-    /// Formats the amount, like `1.500000 USDC` or `0.25 ETH`.
+    /// Describes the amount; it is zero if an allowance is revoked.
+    pub fn described_amount(&self) -> Amount {
+        Amount::new(self.amount, &self.symbol, self.token)
+    }
+
+    /// Formats the amount or the purpose, like `1.500000 USDC` or `withdrawal of 30.000000 USDC`.
     pub fn amount_text(&self) -> String {
         if self.revoked_token().is_some() {
             return format!("the allowance of {}", self.symbol);
         }
         let what = if self.withdrawn_from().is_some() { "withdrawal of " } else { "" };
-        format!("{what}{} {}", self.amount.to_column_text(), self.symbol)
+        format!("{what}{}", self.described_amount().text)
     }
 }
 

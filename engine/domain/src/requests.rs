@@ -1,6 +1,7 @@
 //! Requests of agents: the request, its terms, and its result. Only this module applies a hold's 15-minute limit.
 
 use alloy_primitives::{Address, B256};
+use bursar_core::amount::Amount;
 use bursar_core::card::{HoldReason, Lane};
 use bursar_core::client::Client;
 use bursar_core::hosts;
@@ -74,13 +75,18 @@ impl LaneAsk {
         }
     }
 
+    /// Describes the amount that leaves the payer or, for a withdrawal, the venue.
+    pub fn amount(&self) -> Amount {
+        match self {
+            LaneAsk::Payment(payment) => payment.described_amount(),
+            LaneAsk::Trade(trade) => trade.amount(&trade.token_in, trade.amount_in),
+            LaneAsk::Loan(loan) => loan.assets(loan.amount()),
+        }
+    }
+
     /// Formats the amount for people, like `1.500000 USDC`.
     pub fn amount_text(&self) -> String {
-        match self {
-            LaneAsk::Payment(payment) => payment.amount_text(),
-            LaneAsk::Trade(trade) => trade.input_text(),
-            LaneAsk::Loan(loan) => loan.amount_text(),
-        }
+        self.amount().text
     }
 
     /// Returns the host that requests the payment, if it is known; `None` for trades and loans.
@@ -264,23 +270,30 @@ impl PaymentAsk {
         }
     }
 
-    /// Formats the amount, like `1.500000 USDC`.
+    /// Describes the amount.
     ///
-    /// A token outside our table is shown with its quoted symbol and its address. If the token does not describe
-    /// itself, the amount is in its smallest unit.
-    pub fn amount_text(&self) -> String {
-        let asset = self.asset.to_checksum(None);
+    /// Its text shows a token outside our table with its quoted symbol and its address. If the token does not describe
+    /// itself, the text is in its smallest unit.
+    pub fn described_amount(&self) -> Amount {
         if let Some(coin) = self.stablecoin() {
             let amount = TokenAmount { atoms: self.amount, decimals: coin.decimals };
-            return format!("{amount} {}", coin.symbol);
+            return Amount::new(amount, coin.symbol, Some(self.asset));
         }
-        match self.foreign().and_then(|foreign| foreign.text.as_ref()) {
-            Some(text) => {
-                let amount = text.amount_text(self.amount, self.asset);
-                if amount.ends_with(&asset) { amount } else { format!("{amount} ({asset})") }
-            }
-            None => format!("{} units of {asset}", self.amount),
+        let Some(text) = self.foreign().and_then(|foreign| foreign.text.as_ref()) else {
+            return Amount::of_units(self.amount, self.asset);
+        };
+        let amount = text.amount(self.amount, self.asset);
+        let asset = self.asset.to_checksum(None);
+        if amount.text.ends_with(&asset) {
+            return amount;
         }
+        let with_address = format!("{} ({asset})", amount.text);
+        amount.with_text(with_address)
+    }
+
+    /// Formats the amount, like `1.500000 USDC`.
+    pub fn amount_text(&self) -> String {
+        self.described_amount().text
     }
 
     /// Returns the host that requests the payment, from the URL that the agent called, else from the offer's URL.

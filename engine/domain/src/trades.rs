@@ -1,6 +1,7 @@
 //! Trades of agents: the request and its measurement.
 
 use alloy_primitives::{Address, B256, U256};
+use bursar_core::amount::Amount;
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::stored;
@@ -156,10 +157,15 @@ impl TradeAsk {
         self.amount_text(&self.token_in, self.amount_in)
     }
 
+    /// Describes an amount of one of its tokens.
+    pub fn amount(&self, token: &TradeToken, atoms: Atoms) -> Amount {
+        let amount = TokenAmount { atoms, decimals: token.decimals };
+        Amount::new(amount, &self.symbol_text(token), token.address)
+    }
+
     /// Formats an amount of one of its tokens, like `0.25 ETH`.
     pub fn amount_text(&self, token: &TradeToken, atoms: Atoms) -> String {
-        let amount = TokenAmount { atoms, decimals: token.decimals };
-        format!("{} {}", amount.to_column_text(), self.symbol_text(token))
+        self.amount(token, atoms).text
     }
 
     /// Formats the symbol of one of its tokens: see [`text::symbol`] for a token outside our table.

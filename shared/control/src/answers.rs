@@ -16,6 +16,7 @@ mod sends;
 mod settings;
 mod status;
 mod trading;
+pub mod version1;
 
 use bursar_core::auth::AuthMode;
 use bursar_core::card::Lane;
@@ -23,6 +24,7 @@ use bursar_core::change::Change;
 use bursar_core::fault::Fault;
 use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_core::status::PolicyVerdict;
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityAnswer, ActivityRow};
@@ -128,14 +130,41 @@ pub enum Answer {
     Names(NamesAnswer),
 }
 
+/// A version of the JSON that commands print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum JsonVersion {
+    /// Amounts are texts, next to `…_atomic` numbers.
+    #[value(name = "1")]
+    One,
+    /// Each amount is an [`Amount`](bursar_core::amount::Amount).
+    #[default]
+    #[value(name = "2")]
+    Two,
+}
+
+impl JsonVersion {
+    /// Returns the version as the envelope has it.
+    pub fn number(self) -> u8 {
+        match self {
+            JsonVersion::One => 1,
+            JsonVersion::Two => 2,
+        }
+    }
+}
+
 impl Answer {
     /// Returns the `data` of the JSON envelope.
-    pub fn data(&self) -> serde_json::Value {
+    pub fn data(&self, version: JsonVersion) -> serde_json::Value {
         if let Answer::Receipt(receipt) = self {
             return receipt.form.clone();
         }
         let mut tagged = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
-        tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take)
+        let mut data =
+            tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take);
+        if version == JsonVersion::One {
+            version1::convert(self, &mut data);
+        }
+        data
     }
 }
 
@@ -211,7 +240,7 @@ pub struct RehearsalAnswer {
     pub policy: String,
     pub lane: Lane,
     /// In dollars.
-    pub amount: String,
+    pub usd: String,
     pub network: String,
     pub domain: Option<String>,
     /// In percent; `None` for a payment.

@@ -392,7 +392,7 @@ fn order_end(order: &Order, outcome: &Outcome, unlisted: &[String]) -> End {
                     id: request.id.clone(),
                     card: request.card.as_ref()?.digest.clone(),
                     agent: request.agent_id.clone(),
-                    amount: request.amount_atomic.parse().unwrap_or(0),
+                    amount: request.amount.atoms.parse().unwrap_or(0),
                     asset: request.asset.to_lowercase(),
                     trade: request.lane != Lane::Payment,
                 })

@@ -162,16 +162,19 @@ async fn positions_are_worth_what_their_vaults_say() {
             let venue = stage.venue(*vault).await;
             assert_eq!(venue.trust, VenueTrust::Pinned, "{venue:?}");
             let total = stage.read_number(*vault, &IVault::totalAssetsCall {}).await;
-            assert_eq!(venue.total_assets_atomic, Some(total.to_string()));
+            assert_eq!(
+                venue.total_assets.as_ref().map(|amount| amount.atoms.clone()),
+                Some(total.to_string())
+            );
             stage.deposit(*vault, 500 * DOLLAR).await;
         }
         stage.chain.pass_month().await.expect("a month");
         for vault in &vaults {
             let position = stage.position(*vault).await;
             let worth = stage.worth(*vault).await;
-            assert_eq!(position.worth_atomic, worth.to_string(), "{position:?}");
+            assert_eq!(position.worth.atoms, worth.to_string(), "{position:?}");
             assert!(worth > U256::from(500 * DOLLAR), "a month of interest: {position:?}");
-            assert_eq!(position.withdrawable_atomic.as_ref(), Some(&position.worth_atomic));
+            assert_eq!(position.withdrawable.as_ref(), Some(&position.worth));
             assert_eq!(position.obstacle, None);
         }
     }
@@ -190,9 +193,11 @@ async fn an_illiquid_position_shows_what_can_be_withdrawn_now() {
     stage.chain.drain_market(&market, 120 * DOLLAR).await.expect("drained");
     for vault in &vaults {
         let position = stage.position(*vault).await;
-        let now = atoms(position.withdrawable_atomic.as_deref().expect("known"));
+        let now = atoms(
+            position.withdrawable.as_ref().map(|amount| amount.atoms.as_str()).expect("known"),
+        );
         assert!((119 * DOLLAR..=120 * DOLLAR).contains(&now), "{position:?}");
-        assert!(atoms(&position.worth_atomic) >= 499 * DOLLAR, "{position:?}");
+        assert!(atoms(&position.worth.atoms) >= 499 * DOLLAR, "{position:?}");
     }
     let (v2, metamorpho) = (vaults[0], vaults[1]);
     let gate = stage.chain.add_gate(v2, GateSide::SendShares).await.expect("a gate");
@@ -200,7 +205,7 @@ async fn an_illiquid_position_shows_what_can_be_withdrawn_now() {
     stage.chain.set_gate_open(gate, false).await.expect("closed");
     let position = stage.position(v2).await;
     assert!(position.obstacle.is_some(), "{position:?}");
-    assert_eq!(position.withdrawable_atomic.as_deref(), Some("0"));
+    assert_eq!(position.withdrawable.as_ref().map(|amount| amount.atoms.as_str()), Some("0"));
     assert_eq!(stage.position(metamorpho).await.obstacle, None);
 }
 
@@ -216,7 +221,7 @@ async fn a_changed_vault_is_refused() {
     assert!(venue.reason.contains("no official factory created"), "{venue:?}");
     let position = stage.position(first).await;
     assert_eq!(position.trust, VenueTrust::Refused);
-    assert_eq!(position.worth_atomic, stage.worth(first).await.to_string());
+    assert_eq!(position.worth.atoms, stage.worth(first).await.to_string());
 
     let owner: Address = stage.venue(second).await.owner.parse().expect("an address");
     stage.chain.set_curator(second, owner, Address::repeat_byte(7)).await.expect("changed");
@@ -292,7 +297,7 @@ async fn the_scan_finds_official_vaults_and_own_positions() {
     assert_eq!(found.trust, VenueTrust::Refused, "{found:?}");
     for vault in [strange, second] {
         let position = stage.position(vault).await;
-        assert_eq!(position.worth_atomic, stage.worth(vault).await.to_string());
+        assert_eq!(position.worth.atoms, stage.worth(vault).await.to_string());
     }
     let answer = stage.positions().await;
     assert_eq!(answer.positions.len(), 2, "{answer:?}");

@@ -185,7 +185,7 @@ pub(super) fn feed(newest: u64, count: u64) -> Vec<ActivityRow> {
         request: Some(fixtures::ID.to_owned()),
         agent_id: Some("ABC123".to_owned()),
         agent: Some("report bot".to_owned()),
-        amount: Some("1.500000 USDC".to_owned()),
+        amount: Some(fixtures::usdc("1.500000")),
         host: Some("api.example.com".to_owned()),
         detail: Some("above the threshold".to_owned()),
         changes: Vec::new(),

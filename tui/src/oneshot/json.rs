@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bursar_control::answers::Warning;
+use bursar_control::answers::{JsonVersion, Warning};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -47,11 +47,18 @@ pub(super) struct SecretData<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    pub(super) fn success(command: &'a str, data: Data<'a>, warnings: &'a [Warning]) -> Self {
-        Self { v: 1, ok: true, command: Some(command), data: Some(data), warnings, error: None }
+    pub(super) fn success(
+        version: JsonVersion,
+        command: &'a str,
+        data: Data<'a>,
+        warnings: &'a [Warning],
+    ) -> Self {
+        let v = version.number();
+        Self { v, ok: true, command: Some(command), data: Some(data), warnings, error: None }
     }
 
     pub(super) fn failure(
+        version: JsonVersion,
         command: Option<&'a str>,
         failure: &'a Failure,
         warnings: &'a [Warning],
@@ -64,7 +71,8 @@ impl<'a> Envelope<'a> {
             retryable: failure.is_retryable(),
             exit: code.exit(),
         };
-        Self { v: 1, ok: false, command, data: None, warnings, error: Some(error) }
+        let v = version.number();
+        Self { v, ok: false, command, data: None, warnings, error: Some(error) }
     }
 
     /// Adds the data of a result to a failure.
@@ -149,7 +157,7 @@ mod tests {
         let answer = serde_json::json!({ "name": foreign });
         let mut out = Vec::new();
         let data = Data { answer: &answer, secret_data: None };
-        Envelope::success("x", data, &[]).write(&mut out).unwrap();
+        Envelope::success(JsonVersion::Two, "x", data, &[]).write(&mut out).unwrap();
         let (last, line) = out.split_last().unwrap();
         assert_eq!(*last, b'\n');
         assert!(line.iter().all(|b| (0x20..0x7f).contains(b)));

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bursar_control::answers::JsonVersion;
 use bursar_control::wire::Asking;
 
 use super::interrupt::{Interrupt, ctrl_c};
@@ -14,8 +15,8 @@ use crate::secret_source::{SecretSource, Stdin};
 /// The options of a command.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Print one JSON object on standard output instead of text.
-    pub json: bool,
+    /// Print one JSON object on standard output instead of text, in this version.
+    pub json: Option<JsonVersion>,
     /// Print no progress, and no subject of a question that `--yes` answers or that cannot be asked.
     pub quiet: bool,
     /// Also print the cause of a failure, if this program knows it.
@@ -54,7 +55,7 @@ impl Default for Options {
     /// Returns the options of an unattended command, which may not ask and has no source of secrets.
     fn default() -> Self {
         Self {
-            json: false,
+            json: None,
             quiet: false,
             verbose: false,
             asking: Asking::Silent,
@@ -76,7 +77,7 @@ impl Default for Options {
 
 impl Options {
     pub(super) fn may_show_phrase(&self) -> bool {
-        self.reveal || (self.out_is_terminal && !self.json)
+        self.reveal || (self.out_is_terminal && self.json.is_none())
     }
 }
 

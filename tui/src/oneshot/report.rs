@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bursar_control::answers::{Answer, SecretField, StatusAnswer, Warning};
+use bursar_control::answers::{Answer, JsonVersion, SecretField, StatusAnswer, Warning, version1};
 use bursar_control::grammar::StatusOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -52,15 +52,14 @@ pub(super) fn finish(
         (_, Some(failure)) => failure.fault.code.exit(),
         (_, None) => 0,
     };
-    let written = if options.json {
+    let written = if let Some(version) = options.json {
         outcome.warnings.extend(shortfall::unread_parts(&answer));
-        let data = answer.data();
+        let data = answer.data(version);
         let data = Data { answer: &data, secret_data: secret_data(&answer, returned_secret) };
         match &shortfall {
-            None => Envelope::success(command, data, &outcome.warnings),
-            Some(failure) => {
-                Envelope::failure(Some(command), failure, &outcome.warnings).with_data(data)
-            }
+            None => Envelope::success(version, command, data, &outcome.warnings),
+            Some(failure) => Envelope::failure(version, Some(command), failure, &outcome.warnings)
+                .with_data(data),
         }
         .write(out)
     } else {
@@ -92,16 +91,18 @@ pub(super) fn finish_status(
         Some(check) => condition::check(status, check, options),
         None => (condition::obstacle(status, options), condition::bar(status)),
     };
-    let written = if options.json {
-        let data = Answer::Status(status.clone()).data();
+    let written = if let Some(version) = options.json {
+        let data = Answer::Status(status.clone()).data(version);
         let data = Data { answer: &data, secret_data: None };
         let failure = order
             .check
             .and(code)
             .map(|code| Failure { fault: Fault::because(code, format!("{line}.")), hint: None });
         match &failure {
-            Some(failure) => Envelope::failure(Some("status"), failure, &[]).with_data(data),
-            None => Envelope::success("status", data, &[]),
+            Some(failure) => {
+                Envelope::failure(version, Some("status"), failure, &[]).with_data(data)
+            }
+            None => Envelope::success(version, "status", data, &[]),
         }
         .write(out)
     } else {
@@ -137,15 +138,21 @@ pub fn fail(
 
 /// Ends a command that needed no engine, and returns the exit code.
 ///
-/// It writes a JSON envelope with `data`.
-pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+/// It writes a JSON envelope with `data`, which has no amounts.
+pub fn succeed(
+    version: JsonVersion,
+    command: &str,
+    data: &Value,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
     let data = Data { answer: data, secret_data: None };
-    exit_code_after_write(Envelope::success(command, data, &[]).write(out), 0, err)
+    exit_code_after_write(Envelope::success(version, command, data, &[]).write(out), 0, err)
 }
 
 /// Ends a command that needed no engine and printed its own text, and returns the exit code.
 ///
-/// With `--json` it writes an envelope with `data`. A failure has `data` too, because a partial result is useful.
+/// With `--json` it writes an envelope with `data`, the data of `bursar pay`. A failure has `data` too, because a partial result is useful.
 pub fn conclude(
     command: &str,
     data: &Value,
@@ -155,11 +162,17 @@ pub fn conclude(
     (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> u8 {
     let exit = failure.map_or(0, |failure| failure.fault.code.exit());
-    if options.json {
-        let data = Data { answer: data, secret_data: None };
+    if let Some(version) = options.json {
+        let mut data = data.clone();
+        if version == JsonVersion::One {
+            version1::pay(&mut data);
+        }
+        let data = Data { answer: &data, secret_data: None };
         let envelope = match failure {
-            None => Envelope::success(command, data, warnings),
-            Some(failure) => Envelope::failure(Some(command), failure, warnings).with_data(data),
+            None => Envelope::success(version, command, data, warnings),
+            Some(failure) => {
+                Envelope::failure(version, Some(command), failure, warnings).with_data(data)
+            }
         };
         return exit_code_after_write(envelope.write(out), exit, err);
     }
@@ -182,9 +195,9 @@ fn fail_with_warnings(
 ) -> u8 {
     let exit = failure.fault.code.exit();
     // The reader of a stream reads every line as an entry, so the failure goes to standard error.
-    if options.json && command != Some(STREAM_COMMAND) {
+    if let Some(version) = options.json.filter(|_json| command != Some(STREAM_COMMAND)) {
         return exit_code_after_write(
-            Envelope::failure(command, failure, warnings).write(out),
+            Envelope::failure(version, command, failure, warnings).write(out),
             exit,
             err,
         );

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use bursar_control::answers::{ActivityRow, JsonVersion, version1};
 use bursar_control::grammar::{Order, WatchOrder};
 use bursar_control::wire::{ToClient, ToEngine};
 use bursar_core::codes::Code;
@@ -42,7 +43,7 @@ pub(super) async fn run(
     let asking = options.asking;
     let begin = ToEngine::Run { id: ID, order: Box::new(Order::Watch(order)), asking };
     let end = {
-        let streaming = stream_entries(&mut link, &begin, &mut seen, out);
+        let streaming = stream_entries(&mut link, &begin, &mut seen, options.json, out);
         // cancel-safe: there is no await between the receipt and the write of entries.
         tokio::select! {
             end = streaming => end,
@@ -64,6 +65,7 @@ async fn stream_entries(
     link: &mut Link,
     begin: &ToEngine,
     seen: &mut Option<u64>,
+    version: Option<JsonVersion>,
     out: &mut (dyn Write + Send),
 ) -> StreamEnd {
     if let Err(fault) = link.send(begin).await {
@@ -72,7 +74,7 @@ async fn stream_entries(
     loop {
         match link.receive().await {
             Ok(Received::Message(ToClient::Entries { id: ID, entries })) => {
-                if let Err(error) = json::write_lines(out, &entries) {
+                if let Err(error) = write_entries(out, &entries, version) {
                     return unwritten(&error);
                 }
                 *seen = entries.last().map(|entry| entry.seq).or(*seen);
@@ -91,6 +93,23 @@ async fn stream_entries(
             Err(fault) => return fault.into(),
         }
     }
+}
+
+fn write_entries(
+    out: &mut dyn Write,
+    entries: &[ActivityRow],
+    version: Option<JsonVersion>,
+) -> io::Result<()> {
+    if version != Some(JsonVersion::One) {
+        return json::write_lines(out, entries);
+    }
+    let mut rows = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let mut row = serde_json::to_value(entry)?;
+        row.as_object_mut().into_iter().for_each(version1::activity_row);
+        rows.push(row);
+    }
+    json::write_lines(out, &rows)
 }
 
 fn unwritten(error: &io::Error) -> StreamEnd {

@@ -2,8 +2,10 @@
 
 use alloy_primitives::Address;
 use bursar_chain::multicall::ReadFault;
+use bursar_core::amount::Amount;
 use bursar_core::money::{Atoms, Round, TokenAmount, Usd};
 use bursar_core::networks::Network;
+use bursar_core::text;
 
 /// The holdings of an address on one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,10 +87,20 @@ impl TokenHolding {
     /// The amount in whole coins, without trailing zeros; `None` if amount or decimals are unknown.
     pub fn formatted(&self) -> Option<String> {
         let amount = TokenAmount { atoms: self.amount.ok()?, decimals: self.decimals? };
-        let digits = amount.to_string();
-        let whole = !digits.contains('.');
-        let short = digits.trim_end_matches('0').trim_end_matches('.');
-        Some(if whole { digits } else { short.to_owned() })
+        Some(amount.plain())
+    }
+
+    /// Describes the amount; `None` if it is unknown.
+    pub fn described(&self) -> Option<Amount> {
+        let atoms = self.amount.ok()?;
+        let token = self.token.unwrap_or_default();
+        let Some(decimals) = self.decimals else { return Some(Amount::of_units(atoms, token)) };
+        let symbol = match self.is_verified() {
+            true => self.symbol.clone(),
+            false => text::symbol(&self.symbol, &token.to_checksum(None)),
+        };
+        let amount = Amount::new(TokenAmount { atoms, decimals }, &symbol, Some(token));
+        Some(Amount { coins: self.formatted(), ..amount })
     }
 
     /// The reason why [`formatted`](Self::formatted) is `None`.

@@ -18,7 +18,6 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::{EXPORT_PART_BYTES, EXPORT_PART_TIMEOUT_MS, HISTORY_ROWS_MAX};
-use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
@@ -235,9 +234,7 @@ fn row(
         label: request.label.as_str().to_owned(),
         status,
         step: step(request),
-        amount_unknown_reason: reason_if_absent(&amounts.amount, token),
-        amount: amounts.amount,
-        amount_atomic: amounts.atoms.to_string(),
+        amount: request.ask.amount(),
         symbol_unknown_reason: reason_if_absent(&amounts.symbol, token),
         symbol: amounts.symbol,
         usd_unknown_reason: reason_if_absent(&amounts.usd, token),
@@ -258,8 +255,6 @@ fn row(
 
 /// The columns of a row that differ by lane.
 struct Amounts {
-    amount: Option<String>,
-    atoms: Atoms,
     symbol: Option<String>,
     usd: Option<String>,
     asset: String,
@@ -267,12 +262,9 @@ struct Amounts {
 }
 
 fn payment_amounts(payment: &PaymentAsk) -> Amounts {
-    let (atoms, text) = (payment.amount, payment.foreign().and_then(|asset| asset.text.as_ref()));
+    let text = payment.foreign().and_then(|asset| asset.text.as_ref());
     let coin = payment.stablecoin();
-    let of_table = coin.map(|coin| TokenAmount { atoms, decimals: coin.decimals }.to_string());
     Amounts {
-        amount: of_table.or_else(|| text.map(|text| text.column_text(atoms))),
-        atoms,
         symbol: coin
             .map(|coin| coin.symbol.to_owned())
             .or_else(|| text.map(|text| text.symbol.clone())),
@@ -284,10 +276,7 @@ fn payment_amounts(payment: &PaymentAsk) -> Amounts {
 
 fn trade_amounts(request: &Request, trade: &TradeAsk) -> Amounts {
     let token = &trade.token_in;
-    let amount = TokenAmount { atoms: trade.amount_in, decimals: token.decimals };
     Amounts {
-        amount: Some(amount.to_column_text()),
-        atoms: trade.amount_in,
         symbol: Some(token.symbol.clone()),
         usd: trade.quote.value_in.map(|usd| usd.to_string()),
         asset: token.address.unwrap_or_default().to_checksum(None),
@@ -297,11 +286,7 @@ fn trade_amounts(request: &Request, trade: &TradeAsk) -> Amounts {
 
 fn loan_amounts(request: &Request, loan: &LoanAsk) -> Amounts {
     let coin = request.ask.network().map(|network| &network.stablecoin);
-    let atoms = loan.amount();
-    let amount = coin.map(|coin| TokenAmount { atoms, decimals: coin.decimals }.to_string());
     Amounts {
-        amount,
-        atoms,
         symbol: coin.map(|coin| coin.symbol.to_owned()),
         usd: loan.value(&loan.quote).map(|usd| usd.to_string()),
         asset: coin.map_or(String::new(), |coin| coin.address.to_checksum(None)),
@@ -310,8 +295,6 @@ fn loan_amounts(request: &Request, loan: &LoanAsk) -> Amounts {
 }
 
 fn loan_answer(request: &Request, loan: &LoanAsk) -> LoanAnswer {
-    let decimals = request.ask.network().map_or(0, |network| network.stablecoin.decimals);
-    let text = |atoms| TokenAmount { atoms, decimals }.to_string();
     let (moved, position) = match request.execution().and_then(|one| one.end.as_ref()) {
         Some(ExecutionEnd::Executed { received, position, .. }) => (*received, *position),
         Some(ExecutionEnd::Rejected(_) | ExecutionEnd::Failed { .. }) | None => (None, None),
@@ -320,9 +303,8 @@ fn loan_answer(request: &Request, loan: &LoanAsk) -> LoanAnswer {
         action: loan.action.text().to_owned(),
         venue: loan.venue.to_string(),
         venue_name: loan.quote.venue.as_ref().map_or(String::new(), |venue| venue.name.clone()),
-        moved: moved.map(text),
-        moved_atomic: moved.map(|atoms| atoms.to_string()),
-        position: position.map(text),
+        moved: moved.map(|atoms| loan.assets(atoms)),
+        position: position.map(|atoms| loan.assets(atoms)),
     }
 }
 
@@ -333,12 +315,10 @@ fn trade_answer(request: &Request, trade: &TradeAsk) -> TradeAnswer {
         Some(ExecutionEnd::Executed { received, .. }) => *received,
         Some(ExecutionEnd::Rejected(_) | ExecutionEnd::Failed { .. }) | None => None,
     };
-    let amount = |atoms| TokenAmount { atoms, decimals: token.decimals }.to_column_text();
     TradeAnswer {
         symbol_out: token.symbol.clone(),
         asset_out: token.address.unwrap_or_default().to_checksum(None),
-        amount_out: received.map(amount),
-        amount_out_atomic: received.map(|atoms| atoms.to_string()),
+        amount_out: received.map(|atoms| trade.amount(token, atoms)),
     }
 }
 

@@ -16,7 +16,7 @@ use bursar_core::networks::{Network, VaultKind};
 use bursar_domain::State;
 use bursar_morpho::VenueId;
 
-use self::support::{has_lending, reason, standing, text};
+use self::support::{amount, has_lending, reason, standing};
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
@@ -97,10 +97,8 @@ fn describe(state: &State, network: &Network, venue: &VaultFacts) -> VenueAnswer
             state.loans.venue(network.chain, VenueId::Vault(venue.address)),
         ),
         reason: reason(&venue.trust),
-        total_assets: total.map(|total| text(network, total)),
-        total_assets_atomic: total.map(|total| total.to_string()),
-        liquid: liquid.map(|liquid| text(network, liquid)),
-        liquid_atomic: liquid.map(|liquid| liquid.to_string()),
+        total_assets: total.map(|total| amount(network, total)),
+        liquid: liquid.map(|liquid| amount(network, liquid)),
     }
 }
 

@@ -240,7 +240,7 @@ fn rehearsal_answer(
     RehearsalAnswer {
         policy: record.name.as_str().to_owned(),
         lane,
-        amount: amount.to_string(),
+        usd: amount.to_string(),
         network: row.title.to_owned(),
         domain: None,
         slippage: None,

@@ -56,8 +56,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     let verdict = policy.as_ref().map(|record| verdict(engine, record, &ask, known));
     let route = |route: RouteQuote| RouteAnswer {
         route: route.venue.describe(),
-        amount_out: ask.amount_text(&ask.token_out, route.out),
-        amount_out_atomic: route.out.to_string(),
+        amount_out: ask.amount(&ask.token_out, route.out),
     };
     let address = |token: &bursar_domain::trades::TradeToken| {
         token.address.unwrap_or_default().to_checksum(None)
@@ -69,9 +68,9 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
         address: known.address.to_checksum(None),
         token_in: address(&ask.token_in),
         token_out: address(&ask.token_out),
-        amount_in_atomic: ask.amount_in.to_string(),
-        amount_out_atomic: ask.quote.out.to_string(),
-        minimum_out_atomic: ask.floor(&ask.quote).to_string(),
+        amount_in: ask.amount(&ask.token_in, ask.amount_in),
+        amount_out: ask.amount(&ask.token_out, ask.quote.out),
+        minimum_out: ask.amount(&ask.token_out, ask.floor(&ask.quote)),
         trade: cards::trade_card(&ask, trading),
         routes: routes.into_iter().take(ROUTES_SHOWN_MAX).map(route).collect(),
         verdict,

@@ -242,7 +242,7 @@ pub(super) fn decided_answer(card: &Card, status: DecidedStatus) -> Done {
         id: card.id.to_string(),
         lane: card.terms.lane,
         status,
-        amount: card.amount.clone(),
+        summary: card.amount.clone(),
         payee: card.terms.payee.clone(),
     })
     .into()

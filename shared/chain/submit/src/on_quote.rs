@@ -85,8 +85,7 @@ pub(crate) fn needs_quote(one: &Submission, rules: &Rules, at: Utc) -> bool {
         // has a time limit. No host can request it for an expired call, which holds its nonce until the empty
         // transaction is mined.
         let very_long = rules.patience_ms.saturating_mul(STUCK_PATIENCE_FACTOR);
-        let again =
-            |tried: &Attempt| one.until.is_some() && has_passed(very_long, tried.at, at);
+        let again = |tried: &Attempt| one.until.is_some() && has_passed(very_long, tried.at, at);
         let last = one.attempts.iter().rfind(is_empty);
         return !one.may_offer_call(at) && one.is_signed() && last.is_none_or(again);
     }

@@ -1,5 +1,6 @@
 //! Journal entries as shown by `activity`, page by page, and by `watch`, as a stream.
 
+use bursar_core::amount::Amount;
 use bursar_core::change::Change;
 use bursar_core::status::EntryKind;
 use serde::{Deserialize, Serialize};
@@ -27,8 +28,7 @@ pub struct ActivityRow {
     pub agent_id: Option<String>,
     /// The agent's name, if it still exists.
     pub agent: Option<String>,
-    /// In whole coins with the symbol; in atomic units for an unknown token.
-    pub amount: Option<String>,
+    pub amount: Option<Amount>,
     /// Host of the request's URL.
     pub host: Option<String>,
     /// Further detail, such as why a request was held or refused, or what was renamed.

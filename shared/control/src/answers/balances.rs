@@ -1,5 +1,6 @@
 //! Balances of addresses. A missing amount is unknown, not zero, and its reason is next to it.
 
+use bursar_core::amount::Amount;
 use serde::{Deserialize, Serialize};
 
 /// The balances of one address.
@@ -32,11 +33,9 @@ pub struct BalanceAnswer {
     /// `None` for the native coin.
     pub token_address: Option<String>,
     pub decimals: Option<u8>,
-    /// In whole coins.
-    pub amount: Option<String>,
-    /// In smallest units.
-    pub amount_atomic: Option<String>,
-    /// Why there is no amount.
+    /// `None` if it could not be read.
+    pub amount: Option<Amount>,
+    /// Why there is no amount, or none in whole coins.
     pub amount_unknown_reason: Option<String>,
     /// Only for the network's dollar token.
     pub usd: Option<String>,

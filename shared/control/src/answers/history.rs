@@ -1,5 +1,6 @@
 //! Past requests, their receipts and their export.
 
+use bursar_core::amount::Amount;
 use bursar_core::card::Lane;
 use bursar_core::networks;
 use bursar_core::payee_label::PayeeLabel;
@@ -51,11 +52,8 @@ pub struct HistoryRow {
     /// The step that a trade's plan takes now, like `1/2 token approval`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// In whole coins.
-    pub amount: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub amount_unknown_reason: Option<String>,
-    pub amount_atomic: String,
+    /// The amount that leaves the payer or, for a withdrawal, the venue.
+    pub amount: Amount,
     pub symbol: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbol_unknown_reason: Option<String>,
@@ -94,9 +92,8 @@ pub struct TradeAnswer {
     pub symbol_out: String,
     /// The zero address is the native coin.
     pub asset_out: String,
-    /// The amount that arrived, in whole coins; `None` before the swap is final, or if its receipt does not show it.
-    pub amount_out: Option<String>,
-    pub amount_out_atomic: Option<String>,
+    /// The amount that arrived; `None` before the swap is final, or if its receipt does not show it.
+    pub amount_out: Option<Amount>,
 }
 
 /// The result of a loan.
@@ -110,11 +107,10 @@ pub struct LoanAnswer {
     pub venue: String,
     /// The venue's own name: untrusted text.
     pub venue_name: String,
-    /// The amount that moved, in whole coins; `None` before the loan is final, or if its receipt does not show it.
-    pub moved: Option<String>,
-    pub moved_atomic: Option<String>,
-    /// The address's position in the venue afterwards, in whole coins; `None` if it is not known.
-    pub position: Option<String>,
+    /// The amount that moved; `None` before the loan is final, or if its receipt does not show it.
+    pub moved: Option<Amount>,
+    /// The address's position in the venue afterwards; `None` if it is not known.
+    pub position: Option<Amount>,
 }
 
 /// A receipt, with details that its standard form has no field for.

@@ -1,5 +1,6 @@
 //! Vaults in which a stablecoin is lent, and the positions of this wallet in them.
 
+use bursar_core::amount::Amount;
 use serde::{Deserialize, Serialize};
 
 use super::trading::UnreadAnswer;
@@ -58,13 +59,10 @@ pub struct VenueAnswer {
     pub trust: VenueTrust,
     /// Why the vault is or is not trusted.
     pub reason: String,
-    /// The assets under management, in whole coins of the stablecoin; `None` if the vault lends another token.
-    pub total_assets: Option<String>,
-    /// In the stablecoin's smallest unit.
-    pub total_assets_atomic: Option<String>,
-    /// The amount that all lenders together could withdraw now, in whole coins; `None` if it is unknown.
-    pub liquid: Option<String>,
-    pub liquid_atomic: Option<String>,
+    /// The assets under management, in the stablecoin; `None` if the vault lends another token.
+    pub total_assets: Option<Amount>,
+    /// The amount that all lenders together could withdraw now; `None` if it is unknown.
+    pub liquid: Option<Amount>,
 }
 
 /// The positions of this wallet in vaults that Bursar knows.
@@ -90,21 +88,16 @@ pub struct PositionAnswer {
     pub trust: VenueTrust,
     /// Why the vault is or is not trusted.
     pub reason: String,
-    pub shares_atomic: String,
-    /// The amount for which all shares could be redeemed now, in whole coins with the symbol.
-    pub worth: String,
-    pub worth_atomic: String,
+    pub shares: Amount,
+    /// The amount for which all shares could be redeemed now.
+    pub worth: Amount,
     /// `worth` minus the amount that agents lent and have not withdrawn.
     ///
-    /// It is in whole coins with the symbol, and negative after a loss. `None` for a position that the journal does
-    /// not know.
+    /// It is negative after a loss. `None` for a position that the journal does not know.
     #[serde(default)]
-    pub earned: Option<String>,
-    #[serde(default)]
-    pub earned_atomic: Option<String>,
+    pub earned: Option<Amount>,
     /// The part that can be withdrawn now; `None` if it is unknown.
-    pub withdrawable: Option<String>,
-    pub withdrawable_atomic: Option<String>,
+    pub withdrawable: Option<Amount>,
     /// Why nothing can be withdrawn although the position has a value, such as a closed gate.
     pub obstacle: Option<String>,
 }

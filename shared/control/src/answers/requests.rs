@@ -1,5 +1,6 @@
 //! The answers to `requests`, `approve` and `deny`.
 
+use bursar_core::amount::Amount;
 use bursar_core::card::{Card, Lane};
 use bursar_core::codes::Code;
 use bursar_core::payee_label::PayeeLabel;
@@ -16,9 +17,10 @@ pub struct RequestAnswer {
     /// The step that a trade's plan takes now, like `1/2 token approval`.
     #[serde(default)]
     pub step: Option<String>,
-    /// In whole coins with the symbol; in atomic units for an unknown token.
-    pub amount: String,
-    pub amount_atomic: String,
+    /// What it would do, like `1.500000 USDC` or `25.000000 USDC > WETH`.
+    pub summary: String,
+    /// The amount that leaves the payer or, for a withdrawal, the venue.
+    pub amount: Amount,
     pub asset: String,
     pub payee: String,
     /// The operator's name of the payee.
@@ -45,7 +47,7 @@ pub struct DecidedAnswer {
     pub lane: Lane,
     pub status: DecidedStatus,
     /// As on the card, like `1.500000 USDC`.
-    pub amount: String,
+    pub summary: String,
     pub payee: String,
 }
 

@@ -1,5 +1,6 @@
 //! Sends of the operator.
 
+use bursar_core::amount::Amount;
 use bursar_core::status::SendStatus;
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +13,10 @@ pub struct SendAnswer {
     pub status: SendStatus,
     /// The meaning of the status, in one sentence.
     pub told: String,
-    /// In whole coins, with the symbol.
-    pub amount: String,
-    pub amount_atomic: String,
+    /// What it does, like `1.500000 USDC` or `withdrawal of 30.000000 USDC`.
+    pub summary: String,
+    /// Zero if it revokes an allowance.
+    pub amount: Amount,
     /// `None` for the native coin.
     pub token_address: Option<String>,
     pub label: String,

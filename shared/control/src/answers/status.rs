@@ -35,7 +35,7 @@ pub struct ExecutingAnswer {
     pub id: String,
     pub agent_id: String,
     /// With the symbols, like `25.000000 USDC > WETH`.
-    pub amount: String,
+    pub summary: String,
     /// Like `1/2 token approval`.
     pub step: String,
 }

@@ -1,5 +1,6 @@
 //! Quotes of trades, and the allowances that exchanges have.
 
+use bursar_core::amount::Amount;
 use bursar_core::card::TradeCard;
 use bursar_core::status::{PolicyVerdict, SendStatus};
 use serde::{Deserialize, Serialize};
@@ -14,9 +15,9 @@ pub struct QuoteAnswer {
     /// The zero address is the native coin.
     pub token_in: String,
     pub token_out: String,
-    pub amount_in_atomic: String,
-    pub amount_out_atomic: String,
-    pub minimum_out_atomic: String,
+    pub amount_in: Amount,
+    pub amount_out: Amount,
+    pub minimum_out: Amount,
     /// The card that this trade would show.
     pub trade: TradeCard,
     /// The compared routes with the highest outputs before gas, the highest output first.
@@ -30,9 +31,7 @@ pub struct QuoteAnswer {
 pub struct RouteAnswer {
     /// In words, like `Uniswap v3, fee 0.05 %, 0x…`.
     pub route: String,
-    /// In whole coins, with the symbol.
-    pub amount_out: String,
-    pub amount_out_atomic: String,
+    pub amount_out: Amount,
 }
 
 /// The decision that a policy would make about a trade.
@@ -70,9 +69,7 @@ pub struct AllowanceAnswer {
     /// The contract that may take tokens from the address.
     pub spender: String,
     pub spender_name: String,
-    /// In whole coins; `None` if it is unlimited, or the token has no usable decimals.
-    pub amount: Option<String>,
-    pub amount_atomic: String,
+    pub amount: Amount,
     /// The allowance exceeds any possible balance.
     pub unlimited: bool,
     /// When an allowance within Permit2 expires, RFC 3339; `None` for a token's own allowance, which never expires.

@@ -99,7 +99,8 @@ impl Reading {
 }
 
 fn stable_row(row: &HistoryRow) -> Value {
-    let row = serde_json::to_value(row).expect("JSON");
+    let mut row = serde_json::to_value(row).expect("JSON");
+    row["amount_atomic"] = row["amount"]["atoms"].take();
     let kept = HISTORY.iter().map(|name| ((*name).to_owned(), row[*name].clone()));
     Value::Object(kept.collect())
 }

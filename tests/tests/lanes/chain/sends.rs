@@ -67,7 +67,7 @@ async fn a_coin_and_a_token_are_sent_once_each() {
     let Some(mut stage) = stage().await else { return };
     let coin = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
     let answer = order_send(&mut stage, &coin).await;
-    assert_eq!((answer.amount.as_str(), answer.to.as_str()), ("0.25 ETH", TO));
+    assert_eq!((answer.summary.as_str(), answer.to.as_str()), ("0.25 ETH", TO));
     let answer = wait_for_end(&mut stage).await;
     assert_eq!(answer.status, SendStatus::Done, "{answer:?}");
     assert_eq!(native_balance(&stage, payee()).await, U256::from(250_000_000_000_000_000u64));

@@ -158,7 +158,7 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     );
     assert_eq!(done.values_of_lines("forces"), [part]);
     assert_eq!(done.values_of_lines("step").len(), 2, "{:?}", done.lines);
-    assert_eq!(done.send.amount, "withdrawal of 400.000000 USDC");
+    assert_eq!(done.send.summary, "withdrawal of 400.000000 USDC");
     let (assets, penalty) = (U256::from(400 * DOLLAR), U256::from(4 * DOLLAR));
     assert_eq!(done.deallocations, [(vault.adapter, assets, penalty)]);
     assert_eq!(stage.dollars().await - coins, assets);
@@ -173,10 +173,10 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
     let booked = activity.entries.iter().find(booked).expect("booked");
     assert_eq!(booked.detail.as_deref(), Some("400000000 units came back"));
     let own = position(&mut stage, &vault).await;
-    let worth: u128 = own.worth_atomic.parse().expect("an amount");
+    let worth: u128 = own.worth.atoms.parse().expect("an amount");
     assert!((596 * DOLLAR - 2..597 * DOLLAR).contains(&worth), "{own:?}");
-    assert_eq!(own.earned_atomic, Some(format!("-{}", 600 * DOLLAR - worth)));
-    assert_eq!(own.withdrawable_atomic.as_deref(), Some("0"));
+    assert_eq!(own.earned.map(|amount| amount.atoms), Some(format!("-{}", 600 * DOLLAR - worth)));
+    assert_eq!(own.withdrawable.as_ref().map(|amount| amount.atoms.as_str()), Some("0"));
     let (before, after) = write_off(&mut stage, &vault).await;
     assert_eq!((before.as_str(), &after[..3]), ("600.00", "596"));
 }

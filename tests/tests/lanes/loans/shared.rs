@@ -88,7 +88,7 @@ async fn the_operator_withdraws_while_agents_are_frozen() {
     let answer = stage.operator.must(&part).await;
     let Answer::Send(send) = answer else { panic!("{answer:?}") };
     assert!(matches!(send.status, SendStatus::Done | SendStatus::Included), "{send:?}");
-    assert_eq!(send.amount, "withdrawal of 400.500000 USDC");
+    assert_eq!(send.summary, "withdrawal of 400.500000 USDC");
     assert_eq!(stage.dollars().await - before, U256::from(400_500_000u64));
     stage.operator.must(&format!("position withdraw {venue} all --network base --yes")).await;
     assert_eq!(stage.worth(vault).await, U256::ZERO);

@@ -30,11 +30,11 @@ async fn positions_show_vaults_and_markets_with_what_they_earned() {
         for venue in &venues {
             let own = shown.positions.iter().find(|one| one.venue == *venue);
             let own = own.unwrap_or_else(|| panic!("{venue} is missing: {shown:?}"));
-            let worth: u128 = own.worth_atomic.parse().expect("an amount");
-            let earned: u128 = own.earned_atomic.as_ref().expect("known").parse().expect("above");
+            let worth: u128 = own.worth.atoms.parse().expect("an amount");
+            let earned: u128 = own.earned.as_ref().expect("known").atoms.parse().expect("above");
             assert!(earned > 0 && earned == worth - 500 * DOLLAR, "{own:?}");
             assert_ne!(own.trust, VenueTrust::Refused, "{own:?}");
-            assert_eq!(own.withdrawable_atomic.as_ref(), Some(&own.worth_atomic), "{own:?}");
+            assert_eq!(own.withdrawable.as_ref(), Some(&own.worth), "{own:?}");
         }
     }
 }
@@ -56,7 +56,7 @@ async fn allowances_of_venues_are_found_and_revoked() {
         let spender = spender.to_checksum(None);
         let found = shown.allowances.iter().find(|one| one.spender == spender);
         let found = found.unwrap_or_else(|| panic!("{spender} is missing: {shown:?}"));
-        assert_eq!(found.amount_atomic, amount.to_string());
+        assert_eq!(found.amount.atoms, amount.to_string());
     }
     stage.operator.must("allowances --revoke --yes").await;
     for (spender, _amount) in given {

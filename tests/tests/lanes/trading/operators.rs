@@ -144,7 +144,7 @@ async fn agents_and_operator_see_effects_calls_and_progress() {
     };
     let row = history.requests.first().expect("a row");
     let traded = row.trade.as_ref().expect("a trade");
-    assert_eq!(traded.amount_out_atomic, Some(simulated));
+    assert_eq!(traded.amount_out.as_ref().map(|amount| amount.atoms.clone()), Some(simulated));
     assert_eq!((traded.symbol_out.as_str(), &row.step), ("ETH", &None));
     let Answer::Status(status) = stage.operator.must("status").await else { panic!("no status") };
     assert!(status.executing.is_empty(), "{status:?}");
@@ -174,15 +174,18 @@ async fn allowances_are_listed_and_taken_back() {
     stage.chain.send_as(&Call::new(owner, permit2, &within)).await.expect("approved");
 
     let answer = allowances(&mut stage, "allowances --network base").await;
-    let told: Vec<(&str, Option<&str>, bool)> = answer
+    let told: Vec<(&str, &str, bool)> = answer
         .allowances
         .iter()
-        .map(|one| (one.spender_name.as_str(), one.amount.as_deref(), one.unlimited))
+        .map(|one| {
+            let amount = if one.unlimited { "" } else { &one.amount.text };
+            (one.spender_name.as_str(), amount, one.unlimited)
+        })
         .collect();
     let expected = [
-        ("SwapRouter02", Some("5.000000"), false),
-        ("Permit2", None, true),
-        ("the Universal Router, through Permit2", Some("7.000000"), false),
+        ("SwapRouter02", "5.000000 USDC", false),
+        ("Permit2", "", true),
+        ("the Universal Router, through Permit2", "7.000000 USDC", false),
     ];
     assert_eq!(told, expected, "{answer:?}");
     assert!(answer.allowances.iter().all(|one| one.verified && one.symbol == "USDC"));

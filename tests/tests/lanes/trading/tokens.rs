@@ -200,7 +200,7 @@ async fn a_token_with_the_symbol_of_another_is_quoted_everywhere() {
     let token = stage.add_token("USDC", TokenQuirk::None).await;
     stage.held_sale(token, true).await;
     let held = stage.only_held().await;
-    assert_eq!(held.amount, "30.000000 \"USDC\" > USDC");
+    assert_eq!(held.summary, "30.000000 \"USDC\" > USDC");
     let trade = held.card.and_then(|card| card.trade).expect("a trade");
     assert_eq!(trade.gives, "30.000000 \"USDC\"");
     assert!(trade.gets.ends_with(" USDC"), "{trade:?}");
@@ -209,7 +209,8 @@ async fn a_token_with_the_symbol_of_another_is_quoted_everywhere() {
     let line = format!("quote trade 30 USDC {token} --network base --fee 3000");
     let Answer::Quote(quote) = stage.operator.must(&line).await else { panic!("no quote") };
     assert_eq!(quote.trade.gives, "30.000000 USDC");
-    let mut gets = quote.routes.iter().map(|route| &route.amount_out).chain([&quote.trade.gets]);
+    let mut gets =
+        quote.routes.iter().map(|route| &route.amount_out.text).chain([&quote.trade.gets]);
     assert!(gets.all(|amount| amount.ends_with(" \"USDC\"")), "{quote:?}");
 
     let mut purchase = stage.sale_of(token, true);

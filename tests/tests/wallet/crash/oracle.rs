@@ -174,7 +174,7 @@ impl Scenario {
 }
 
 pub(crate) fn atoms(request: &RequestAnswer) -> u64 {
-    request.amount_atomic.parse().expect("a number")
+    request.amount.atoms.parse().expect("a number")
 }
 
 pub(crate) fn is_authorized(request: &RequestAnswer) -> bool {

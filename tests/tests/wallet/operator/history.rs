@@ -66,13 +66,12 @@ async fn history_lists_requests_newest_first() {
         answer.into_iter().map(|(s, a)| (if s == "executing" { "signed" } else { s }, a)).collect();
     assert_eq!(answer, expected);
     assert!(!all.more);
-    let HistoryRow { amount, symbol, amount_atomic, usd, host, tx_hash, created, .. } =
-        all.requests[3].clone();
+    let HistoryRow { amount, symbol, usd, host, tx_hash, created, .. } = all.requests[3].clone();
     assert_eq!(
-        [amount.as_deref(), symbol.as_deref(), usd.as_deref(), host.as_deref()],
+        [amount.coins.as_deref(), symbol.as_deref(), usd.as_deref(), host.as_deref()],
         [Some("0.012000"), Some("USDC"), Some("0.012"), Some("host2.example")]
     );
-    assert_eq!((amount_atomic.as_str(), tx_hash), ("12000", None));
+    assert_eq!((amount.atoms.as_str(), tx_hash), ("12000", None));
     assert_eq!(created, "2026-01-01T00:15:01Z");
 
     for (line, count, more) in [
@@ -173,7 +172,7 @@ async fn a_receipt_is_found_by_its_id_or_a_unique_prefix() {
                 panic!("no receipt")
             };
             assert_eq!(receipt.form["transactionId"], json!(row.id));
-            assert_eq!(receipt.form["payment"]["amount"]["atomic"], json!(row.amount_atomic));
+            assert_eq!(receipt.form["payment"]["amount"]["atomic"], json!(row.amount.atoms));
         }
     }
     let id = &all.requests[3].id;

@@ -37,9 +37,9 @@ impl HoldingRow<'_> {
     pub(super) fn text(&self) -> String {
         match self {
             HoldingRow::Balance(row) => {
-                let held = row.held.map(|held| {
-                    format!("{} {}", held.symbol, held.amount.as_deref().unwrap_or("unknown"))
-                });
+                let held = row
+                    .held
+                    .map(|held| format!("{} {}", held.symbol, coins(held).unwrap_or("unknown")));
                 let (address, network) = (row.address, row.network);
                 let held = held.unwrap_or_default();
                 format!("{} {} {} {held}", address.label, address.address, network.name)
@@ -48,7 +48,7 @@ impl HoldingRow<'_> {
                 let trust = wording::trust(row.trust);
                 format!(
                     "{} {} {} {} {} {trust}",
-                    row.label, row.network, row.name, row.venue, row.worth
+                    row.label, row.network, row.name, row.venue, row.worth.text
                 )
             }
             HoldingRow::Unread { unread, .. } => unread.label.clone(),
@@ -103,10 +103,15 @@ pub(crate) struct BalanceRow<'a> {
     pub(crate) held: Option<&'a BalanceAnswer>,
 }
 
+/// Returns the amount in whole coins, if it is known.
+pub(crate) fn coins(held: &BalanceAnswer) -> Option<&str> {
+    held.amount.as_ref()?.coins.as_deref()
+}
+
 impl BalanceRow<'_> {
     /// Returns why there is no amount, with the network's name.
     pub(crate) fn unknown_reason(&self) -> Option<String> {
-        let known = self.held.is_some_and(|held| held.amount.is_some());
+        let known = self.held.is_some_and(|held| coins(held).is_some());
         let own = || self.held.and_then(|held| held.amount_unknown_reason.as_ref());
         let why = self.network.error.as_ref().or_else(own).filter(|_why| !known)?;
         Some(format!("{}: {why}", self.network.name))

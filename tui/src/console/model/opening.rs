@@ -89,20 +89,21 @@ const VENUE_NAME_CHARS_MAX: usize = 60;
 fn position(row: &PositionAnswer) -> String {
     let withdrawable = match (&row.obstacle, &row.withdrawable) {
         (Some(obstacle), _) => format!("nothing now: {obstacle}"),
-        (None, Some(amount)) => format!("{amount} now"),
+        (None, Some(amount)) => format!("{} now", amount.text),
         (None, None) => "? (not known)".to_owned(),
     };
     let name = quoted(&row.name, VENUE_NAME_CHARS_MAX);
+    let earned = row.earned.as_ref().map(|earned| earned.text.as_str());
     let lines = [
         ("address", format!("{} ({})", row.address, row.label)),
         ("network", format!("{} ({})", row.network, row.caip2)),
         ("venue", row.venue.clone()),
         ("name", format!("{name}  (text from the venue)")),
         ("trust", format!("{}: {}", wording::trust(row.trust), row.reason)),
-        ("worth", row.worth.clone()),
-        ("earned", row.earned.clone().unwrap_or_else(|| "? (no agent lent it)".to_owned())),
+        ("worth", row.worth.text.clone()),
+        ("earned", earned.unwrap_or("? (no agent lent it)").to_owned()),
         ("withdrawable", withdrawable),
-        ("shares", row.shares_atomic.clone()),
+        ("shares", row.shares.atoms.clone()),
     ];
     let lines = lines.map(|(name, value)| format!("{name:<14}{}", visible(&value)));
     lines.join("\n")
@@ -112,7 +113,7 @@ fn position(row: &PositionAnswer) -> String {
 fn send(row: &SendAnswer, zone: &Zone) -> String {
     let known = [
         ("time", Some(zone.moment(&row.at))),
-        ("amount", Some(format!("{} on {}", row.amount, row.network))),
+        ("amount", Some(format!("{} on {}", row.summary, row.network))),
         ("from", Some(format!("{} ({})", row.from, row.label))),
         ("to", Some(row.to.clone())),
         ("state", Some(row.told.clone())),
@@ -138,7 +139,7 @@ fn entry(row: &ActivityRow, zone: &Zone) -> String {
     let detail = row.detail.clone().filter(|_same| row.changes.is_empty());
     let known = [
         ("agent", &agent),
-        ("amount", &row.amount),
+        ("amount", &row.amount.as_ref().map(|amount| amount.text.clone())),
         ("host", &row.host),
         ("about", &detail),
         ("request", &row.request),

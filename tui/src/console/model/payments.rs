@@ -91,7 +91,7 @@ impl<'a> PaymentRow<'a> {
             return named(payee, row.payee_name.as_ref().map(|name| name.as_str()));
         };
         let symbol = quoted(&trade.symbol_out, FOREIGN_SYMBOL_CHARS_MAX);
-        match (&row.step, &trade.amount_out) {
+        match (&row.step, trade.amount_out.as_ref().and_then(|amount| amount.coins.as_ref())) {
             (Some(step), _) => step.clone(),
             (None, Some(amount)) => format!("for {amount} {symbol}"),
             (None, None) => format!("for {symbol}"),
@@ -100,10 +100,10 @@ impl<'a> PaymentRow<'a> {
 
     pub(crate) fn amount(&self) -> String {
         match self {
-            PaymentRow::Send(row) => row.amount.clone(),
-            PaymentRow::Request(row) => match (&row.amount, &row.symbol_text()) {
+            PaymentRow::Send(row) => row.summary.clone(),
+            PaymentRow::Request(row) => match (&row.amount.coins, &row.symbol_text()) {
                 (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
-                _unknown => format!("{} units", row.amount_atomic),
+                _unknown => format!("{} units", row.amount.atoms),
             },
         }
     }

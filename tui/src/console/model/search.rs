@@ -36,7 +36,7 @@ fn request(row: &QueuedRequest) -> String {
         request.id.as_str(),
         request.agent_id.as_str(),
         request.lane.text(),
-        request.amount.as_str(),
+        request.summary.as_str(),
         request.domain.as_deref().unwrap_or(&request.payee),
         request.step.as_deref().unwrap_or_default(),
     ];
@@ -54,7 +54,8 @@ fn agent(row: &AgentAnswer) -> String {
 }
 
 fn entry(row: &ActivityRow) -> String {
-    let known = [&row.agent, &row.agent_id, &row.amount, &row.host, &row.detail, &row.request];
+    let amount = row.amount.as_ref().map(|amount| amount.text.clone());
+    let known = [&row.agent, &row.agent_id, &amount, &row.host, &row.detail, &row.request];
     let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
     format!("{} {} {}", wording::kind(row.kind), row.kind, known.join(" "))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bursar_core::money::Usd;
+use bursar_core::amount::Amount;
+use bursar_core::money::{Atoms, TokenAmount, Usd};
 use bursar_core::text::quoted;
 
 use super::queued::QueuedRequest;
@@ -51,7 +52,8 @@ pub(crate) struct Chosen {
     pub(crate) digest: String,
     pub(crate) agent: String,
     /// The amount that leaves, like `1.500000 USDC`.
-    amount: String,
+    summary: String,
+    amount: Amount,
     /// The host of a payment, or else its payee's address.
     payee: String,
     /// The trade or loan in words; `None` for a payment.
@@ -125,25 +127,34 @@ impl Selection {
 
     /// Returns the sum of the payments of each token and network. Amounts that cannot be added stay as they are.
     pub(crate) fn sums(&self) -> Vec<String> {
-        let mut sums: BTreeMap<(&str, &str), Decimal> = BTreeMap::new();
+        let mut sums: BTreeMap<(&str, &str, &str), TokenAmount> = BTreeMap::new();
         let mut others: Vec<String> = Vec::new();
         for one in self.chosen.iter().filter(|one| one.plan.is_none()) {
-            let parts = one.amount.split_once(' ');
-            let parsed = parts.and_then(|(number, token)| Some((Decimal::parse(number)?, token)));
-            let added = parsed.and_then(|(amount, token)| {
-                let key = (token, one.network.as_str());
-                let sum = sums.get(&key).copied().unwrap_or_default().plus(amount)?;
-                sums.insert(key, sum);
+            let added = one.token_amount().and_then(|(amount, symbol, token)| {
+                let key = (symbol, one.network.as_str(), token);
+                let sum = sums.get(&key).map(|sum| sum.atoms).unwrap_or_default();
+                let atoms = Atoms(sum.0.checked_add(amount.atoms.0)?);
+                sums.insert(key, TokenAmount { atoms, ..amount });
                 Some(())
             });
             if added.is_none() {
-                others.push(format!("{} on {}", one.amount, one.network));
+                others.push(format!("{} on {}", one.summary, one.network));
             }
         }
-        let sums = sums.into_iter();
-        let sums =
-            sums.map(|((token, network), sum)| format!("{} {token} on {network}", sum.text()));
+        let sums = sums.into_iter().map(|((symbol, network, _token), sum)| {
+            format!("{} {symbol} on {network}", sum.to_column_text())
+        });
         sums.chain(others).collect()
+    }
+}
+
+impl Chosen {
+    /// Returns the amount with its symbol and its token; `None` if the token's decimals are unknown.
+    fn token_amount(&self) -> Option<(TokenAmount, &str, &str)> {
+        let Amount { atoms, decimals, token, .. } = &self.amount;
+        let amount = TokenAmount { atoms: Atoms::parse(atoms).ok()?, decimals: (*decimals)? };
+        let (_number, symbol) = self.summary.split_once(' ')?;
+        Some((amount, symbol, token.as_deref()?))
     }
 }
 
@@ -164,6 +175,7 @@ fn chosen(row: &QueuedRequest, digest: String) -> Option<Chosen> {
         id: request.id.clone(),
         digest,
         agent,
+        summary: request.summary.clone(),
         amount: request.amount.clone(),
         payee: request.domain.clone().unwrap_or_else(|| request.payee.clone()),
         plan: traded.or(lent),
@@ -172,64 +184,4 @@ fn chosen(row: &QueuedRequest, digest: String) -> Option<Chosen> {
         // Without a known threshold, every sum is typed.
         typing_threshold: threshold.unwrap_or(Usd::ZERO),
     })
-}
-
-/// A decimal number without sign.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Decimal {
-    units: u128,
-    /// Number of digits after the point.
-    digits: u32,
-}
-
-impl Decimal {
-    fn parse(text: &str) -> Option<Self> {
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.is_empty() || !is_number(whole) || !is_number(fraction) {
-            return None;
-        }
-        let units = format!("{whole}{fraction}").parse().ok()?;
-        Some(Self { units, digits: u32::try_from(fraction.len()).ok()? })
-    }
-
-    fn plus(self, other: Self) -> Option<Self> {
-        let digits = self.digits.max(other.digits);
-        let units = |one: Self| {
-            let factor = 10u128.checked_pow(digits.saturating_sub(one.digits))?;
-            one.units.checked_mul(factor)
-        };
-        Some(Self { units: units(self)?.checked_add(units(other)?)?, digits })
-    }
-
-    fn text(self) -> String {
-        let digits = usize::try_from(self.digits).unwrap_or(0);
-        let text = format!("{:0>width$}", self.units, width = digits.saturating_add(1));
-        match text.split_at_checked(text.len().saturating_sub(digits)) {
-            Some((whole, fraction)) if !fraction.is_empty() => format!("{whole}.{fraction}"),
-            _whole => text,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decimals_are_added_exactly() {
-        let sum = |texts: &[&str]| {
-            let mut numbers = texts.iter().map(|text| Decimal::parse(text));
-            let sum = numbers.try_fold(Decimal::default(), |sum, one| sum.plus(one?));
-            sum.map(Decimal::text)
-        };
-        assert_eq!(sum(&["1.500000", "0.000001"]).as_deref(), Some("1.500001"));
-        assert_eq!(sum(&["0.1", "0.000000000000000002"]).as_deref(), Some("0.100000000000000002"));
-        assert_eq!(sum(&["7", "3"]).as_deref(), Some("10"));
-        assert_eq!(sum(&["0.05"]).as_deref(), Some("0.05"));
-        for text in ["", ".5", "1,000", "-1", "1e3", "all"] {
-            assert_eq!(sum(&[text]), None, "{text}");
-        }
-        assert_eq!(sum(&[&u128::MAX.to_string(), "1"]), None, "an overflow is not a sum");
-    }
 }

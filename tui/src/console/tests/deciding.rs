@@ -43,7 +43,7 @@ fn two_keys_approve_the_shown_card() {
         id: card.id.to_string(),
         lane: card.terms.lane,
         status: "signed".parse().unwrap(),
-        amount: "1.500000 USDC".into(),
+        summary: "1.500000 USDC".into(),
         payee: "0x".into(),
     };
     stage.answer(call, Ok(Answer::Decided(decided)));

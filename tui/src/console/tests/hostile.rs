@@ -41,7 +41,7 @@ fn stages() -> Vec<Stage> {
                     card.amount = HOSTILE.into();
                 });
                 request.domain = Some(HOSTILE.into());
-                request.amount = HOSTILE.into();
+                request.summary = HOSTILE.into();
                 request
             };
             let mut row = more_fixtures::history_row();

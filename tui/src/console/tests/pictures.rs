@@ -102,10 +102,11 @@ fn request(
 ) -> RequestAnswer {
     let mut request = held(number, left_ms, change);
     request.domain = Some(host.into());
-    request.amount = format!("{amount} USDC");
+    request.amount = fixtures::usdc(amount);
+    request.summary = request.amount.text.clone();
     let card = request.card.as_mut().unwrap();
     card.agent_name = agent.parse().unwrap();
-    card.amount = request.amount.clone();
+    card.amount = request.summary.clone();
     request
 }
 
@@ -135,7 +136,7 @@ fn payments() -> Vec<HistoryRow> {
             created: format!("{at}:00Z"),
             agent: Some(agent.into()),
             host: Some(host.into()),
-            amount: Some(amount.into()),
+            amount: fixtures::usdc(amount),
             status: status.parse().unwrap(),
             tx_hash: (status == "verified").then(|| format!("0x{}", id.repeat(8))),
             ..more_fixtures::signed_row()
@@ -163,7 +164,7 @@ fn entries() -> Vec<ActivityRow> {
             request: Some(from.id.clone()),
             agent: from.agent.clone(),
             host: from.host.clone(),
-            amount: from.amount.as_ref().map(|amount| format!("{amount} USDC")),
+            amount: Some(from.amount.clone()),
             detail: detail.map(str::to_owned),
             ..rows[0].clone()
         };

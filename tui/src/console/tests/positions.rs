@@ -34,8 +34,8 @@ fn answer() -> PositionsAnswer {
         name: "Gauntlet USDC Prime".into(),
         network: "Base".into(),
         caip2: "eip155:8453".into(),
-        worth: "1200.000000 USDC".into(),
-        withdrawable: Some("1200.000000 USDC".into()),
+        worth: fixtures::usdc("1200.000000"),
+        withdrawable: Some(fixtures::usdc("1200.000000")),
         trust: VenueTrust::Curated,
         ..positions[0].clone()
     };
@@ -54,7 +54,7 @@ fn many(count: usize, every: usize) -> PositionsAnswer {
         network: "a network with quite a long name".into(),
         name: "A venue whose name is longer than any pane of the console is wide".into(),
         venue: format!("0x{number:040x}"),
-        worth: format!("123456789.{number:06} USDG"),
+        worth: fixtures::usdg(&format!("123456789.{number:06}")),
         obstacle: template[1].obstacle.clone().filter(|_why| number.is_multiple_of(every)),
         ..template[0].clone()
     });
@@ -257,7 +257,7 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
         assert!(stage.take_newest_order("positions").is_none(), "one at a time");
         let (id, _) = stage.take_newest_order("balances").expect("not delayed");
         let mut addresses = vec![fixtures::holdings("EVIL")];
-        addresses[0].networks[0].balances[0].amount = Some(format!("{round}.77"));
+        addresses[0].networks[0].balances[0].amount = Some(fixtures::usdc(&format!("{round}.77")));
         stage.answer(id, Ok(Answer::Balances { addresses }));
         assert!(stage.screen().contains(&format!("{round}.77")), "{}", stage.screen());
     }

@@ -129,13 +129,13 @@ fn amounts_and_states_are_never_cut() {
     for size in [(60, 16), (80, 24), (100, 30), (120, 40), (200, 60)] {
         let mut stage = Stage::with_all_panes(size);
         let amount = "123456789.000000 USDC";
-        stage.model.server.queue[0].request.amount = amount.into();
+        stage.model.server.queue[0].request.summary = amount.into();
         let mut rows = stage.model.server.history.clone().unwrap();
-        rows[0].amount = Some("123456789.000000".into());
+        rows[0].amount = fixtures::usdc("123456789.000000");
         rows[0].status = "submitted".parse().unwrap();
         stage.model.server.history = Some(rows);
         let mut entries = feed(41, 1);
-        entries[0].amount = Some(amount.into());
+        entries[0].amount = Some(fixtures::usdc("123456789.000000"));
         entries[0].kind = "settlement.reported".parse().unwrap();
         stage.model.server.append(entries, stage.now_ms);
         for (keys, state) in [("1", "12:34"), ("6", "submitted"), ("5", "settlement reported")] {

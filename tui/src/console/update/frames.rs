@@ -86,7 +86,7 @@ fn wallet_of(model: &Model) -> Option<(bool, bool)> {
 
 /// Describes a request that was refused without asking the operator.
 fn refusal(row: &ActivityRow) -> String {
-    let amount = row.amount.as_deref().unwrap_or("a request");
+    let amount = row.amount.as_ref().map_or("a request", |amount| &amount.text);
     let agent = row.agent.as_deref().or(row.agent_id.as_deref()).unwrap_or("an agent");
     format!("{amount} from {agent}")
 }
@@ -307,7 +307,7 @@ fn handle_decision(model: &mut Model, id: &str, approve: bool, result: Result<An
     }
     let (note, fault) = match result {
         Ok(Answer::Decided(done)) => {
-            let amount = done.amount;
+            let amount = done.summary;
             let what = match done.status {
                 DecidedStatus::Signed => "approved and signed",
                 DecidedStatus::Executing => "approved, being carried out",

@@ -7,7 +7,7 @@ use super::lists::{count_note, failure, paint_lines, title, without_matches, wit
 use super::paint::{Column, Paint, left, right, wrap};
 use super::positions::PositionsPart;
 use crate::console::model::List;
-use crate::console::model::balances::{BalanceRow, balances};
+use crate::console::model::balances::{BalanceRow, balances, coins};
 use crate::console::model::payments::FOREIGN_SYMBOL_CHARS_MAX;
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
@@ -139,7 +139,7 @@ fn cells(row: &BalanceRow<'_>) -> Vec<(String, Role)> {
             } else {
                 quoted(&held.symbol, FOREIGN_SYMBOL_CHARS_MAX)
             };
-            let amount = held.amount.clone().map(|amount| (amount, Role::Plain));
+            let amount = coins(held).map(|coins| (coins.to_owned(), Role::Plain));
             (token, amount.unwrap_or_else(unknown))
         }
     };

@@ -68,8 +68,8 @@ impl<'a> PositionsPart<'a> {
         }
         let amounts = rows.iter().map(|row| match row {
             HoldingRow::Position(row) => {
-                let withdrawable = row.withdrawable.as_ref().map_or(0, String::len);
-                row.worth.len().max(withdrawable)
+                let withdrawable = row.withdrawable.as_ref().map_or(0, |amount| amount.text.len());
+                row.worth.text.len().max(withdrawable)
             }
             HoldingRow::Balance(_) | HoldingRow::Unread { .. } => 0,
         });
@@ -173,20 +173,20 @@ impl<'a> PositionsPart<'a> {
     fn position(&self, row: &PositionAnswer) -> Vec<Vec<Piece>> {
         let (trust, role) = trust(row.trust);
         let blocked = row.obstacle.is_some() || row.withdrawable.is_none();
-        let withdrawable = row.withdrawable.clone().unwrap_or_else(|| "?".to_owned());
+        let withdrawable = row.withdrawable.as_ref().map_or("?", |amount| &amount.text);
         let after_label = LABEL_WIDTH.saturating_add(1);
         let after_trust = INDENT.saturating_add(TRUST_WIDTH).saturating_add(1);
         let mut lines = vec![
             vec![
                 piece(0, LABEL_WIDTH, &row.label, Role::Plain),
                 self.open_piece(after_label, &row.network, Role::Quiet),
-                self.amount(&row.worth, Role::Plain),
+                self.amount(&row.worth.text, Role::Plain),
             ],
             // The trust comes before the name, so that no name can imitate it.
             vec![
                 piece(INDENT, TRUST_WIDTH, trust, role),
                 self.open_piece(after_trust, &quoted(&row.name, VENUE_CHARS_MAX), Role::Plain),
-                self.amount(&withdrawable, if blocked { Role::Warn } else { Role::Plain }),
+                self.amount(withdrawable, if blocked { Role::Warn } else { Role::Plain }),
             ],
         ];
         if let Some(obstacle) = &row.obstacle {

@@ -188,7 +188,7 @@ fn subject_of_lane(request: &RequestAnswer) -> (String, String) {
             let what = request.domain.as_ref().unwrap_or(&request.payee);
             (
                 named(what, request.payee_name.as_ref().map(|name| name.as_str())),
-                request.amount.clone(),
+                request.summary.clone(),
             )
         }
     }

@@ -78,7 +78,7 @@ async fn ctrl_c_cancels_and_reports_only_what_is_certain() {
         assert_eq!((ran.exit, ran.out.as_str()), (130, ""));
         assert!(ran.err.contains(certain), "{line}: {}", ran.err);
     }
-    let json = Scene::of("approve 0123abcd").with(|options| options.json = true);
+    let json = Scene::of("approve 0123abcd").with(|options| options.json = Some(JsonVersion::Two));
     let ran = with_interrupt(json).run_against(expect_cancel).await;
     assert_snapshot("interrupted_json", "--json approve 0123abcd", &ran);
 }

@@ -7,7 +7,7 @@ use super::more_fixtures::*;
 use super::*;
 
 fn json(line: &'static str) -> Scene {
-    Scene::of(line).with(|options| options.json = true)
+    Scene::of(line).with(|options| options.json = Some(JsonVersion::Two))
 }
 
 #[tokio::test]
@@ -65,14 +65,14 @@ async fn doctor_report_with_failures_is_a_failure_with_data() {
 async fn json_times_are_utc_wherever_the_reader_is() {
     let zone = bursar_core::text::Zone::of(jiff::tz::TimeZone::fixed(jiff::tz::offset(-5)));
     let local = LocalTime { zone, year: "2025".to_owned() };
-    let run = async |is_json| {
+    let run = async |json| {
         let scene = Scene::of("history").with(|options| {
-            (options.json, options.local_time) = (is_json, Some(local.clone()));
+            (options.json, options.local_time) = (json, Some(local.clone()));
         });
         let answer = HistoryAnswer { requests: vec![history_row()], more: false };
         scene.run_with_reply(ok_reply(Answer::History(answer))).await.out
     };
-    let (json, text) = (run(true).await, run(false).await);
+    let (json, text) = (run(Some(JsonVersion::Two)).await, run(None).await);
     let created = history_row().created;
     assert!(json.contains(&created) && !json.contains("UTC-5"), "{json}");
     assert!(!text.contains(&created) && text.contains("UTC-5"), "{text}");
@@ -132,14 +132,14 @@ async fn failures_before_the_engine_have_the_same_shape() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         RunOutcome { exit, out: text(out), err: text(err) }
     };
-    assert_snapshot("fail_json", "--json approve 0123abcd", &print(true, false));
-    assert_snapshot("fail_text", "-v approve 0123abcd", &print(false, true));
+    assert_snapshot("fail_json", "--json approve 0123abcd", &print(Some(JsonVersion::Two), false));
+    assert_snapshot("fail_text", "-v approve 0123abcd", &print(None, true));
 
     let mut out = Vec::new();
     let fault = Fault::because(Code::BadInput, "unrecognized subcommand");
-    let options = Options { json: true, ..Options::default() };
+    let options = Options { json: Some(JsonVersion::Two), ..Options::default() };
     assert_eq!(fail(None, fault, &options, &mut out, &mut io::sink()), 2);
-    assert!(String::from_utf8(out).unwrap().starts_with(r#"{"v":1,"ok":false,"command":null,"#));
+    assert!(String::from_utf8(out).unwrap().starts_with(r#"{"v":2,"ok":false,"command":null,"#));
 }
 
 #[tokio::test]
@@ -155,10 +155,16 @@ async fn unwritten_result_is_not_a_success() {
     }
     let mut err = Vec::new();
     let mut full = Failing(io::ErrorKind::StorageFull);
-    assert_eq!(succeed("completions", &serde_json::json!({}), &mut full, &mut err), 1);
+    assert_eq!(
+        succeed(JsonVersion::Two, "completions", &serde_json::json!({}), &mut full, &mut err),
+        1
+    );
     assert!(!err.is_empty());
     // `head` closes the pipe once it has read enough: the command still succeeds.
     let (mut closed, mut err) = (Failing(io::ErrorKind::BrokenPipe), Vec::new());
-    assert_eq!(succeed("completions", &serde_json::json!({}), &mut closed, &mut err), 0);
+    assert_eq!(
+        succeed(JsonVersion::Two, "completions", &serde_json::json!({}), &mut closed, &mut err),
+        0
+    );
     assert!(err.is_empty());
 }

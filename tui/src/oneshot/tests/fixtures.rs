@@ -1,12 +1,13 @@
 //! One fixed value of each answer.
 
 use bursar_control::answers::*;
+use bursar_core::amount::Amount;
 use bursar_core::auth::AuthMode;
 use bursar_core::card::{
     Balance, Card, Change, DeviceCard, HoldReason, Lane, PaidBefore, Terms, TradeCard, TradeTerms,
     digest,
 };
-use bursar_core::money::Usd;
+use bursar_core::money::{Atoms, TokenAmount, Usd, parse_decimal};
 use bursar_core::policy::Policy;
 
 pub(crate) const HEAD: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -82,6 +83,27 @@ pub(crate) fn address() -> AddressAnswer {
     }
 }
 
+fn amount(coins: &str, decimals: u8, symbol: &str) -> Amount {
+    let atoms = Atoms(parse_decimal(coins, decimals).unwrap());
+    Amount::new(TokenAmount { atoms, decimals }, symbol, USDC.parse().ok())
+}
+
+pub(crate) fn usdc(coins: &str) -> Amount {
+    amount(coins, 6, "USDC")
+}
+
+pub(crate) fn units(atoms: &str) -> Amount {
+    Amount::of_units(Atoms::parse(atoms).unwrap(), PAYER.parse().unwrap())
+}
+
+pub(crate) fn usdg(coins: &str) -> Amount {
+    amount(coins, 6, "USDG")
+}
+
+pub(crate) fn weth(coins: &str) -> Amount {
+    amount(coins, 18, "WETH")
+}
+
 fn balance_answer(
     symbol: &str,
     token: Option<&str>,
@@ -92,10 +114,7 @@ fn balance_answer(
         symbol: symbol.into(),
         token_address: token.map(str::to_owned),
         decimals: Some(6),
-        amount_atomic: bursar_core::money::parse_decimal(whole, 6)
-            .ok()
-            .map(|atoms| atoms.to_string()),
-        amount: Some(whole.into()),
+        amount: Some(Amount { coins: Some(whole.into()), ..amount(whole, 6, symbol) }),
         amount_unknown_reason: None,
         usd: usd.map(str::to_owned),
         verified: true,
@@ -104,13 +123,7 @@ fn balance_answer(
 
 /// Returns the same balance as if it could not be read.
 fn unread_balance(known: BalanceAnswer, why: &str) -> BalanceAnswer {
-    BalanceAnswer {
-        amount: None,
-        amount_atomic: None,
-        amount_unknown_reason: Some(why.into()),
-        usd: None,
-        ..known
-    }
+    BalanceAnswer { amount: None, amount_unknown_reason: Some(why.into()), usd: None, ..known }
 }
 
 /// Three networks. One has unverified tokens, one has a token that fails, and one does not answer.
@@ -131,7 +144,7 @@ pub(crate) fn holdings(foreign: &str) -> HoldingsAnswer {
     };
     let bare = BalanceAnswer {
         decimals: None,
-        amount: None,
+        amount: Some(units("1000000000000")),
         amount_unknown_reason: Some("The token does not report its decimals.".into()),
         ..stranger("ODD")
     };
@@ -381,8 +394,8 @@ pub(crate) fn trade_card() -> Card {
 pub(crate) fn waiting_trade() -> RequestAnswer {
     RequestAnswer {
         lane: Lane::Trade,
-        amount: "30.000000 USDC > WETH".into(),
-        amount_atomic: "30000000".into(),
+        summary: "30.000000 USDC > WETH".into(),
+        amount: usdc("30.000000"),
         payee: PAYER.into(),
         domain: None,
         card: Some(trade_card()),
@@ -397,8 +410,8 @@ pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
         agent_id: "ABC123".into(),
         status: "pending".parse().unwrap(),
         step: None,
-        amount: "1.500000 USDC".into(),
-        amount_atomic: "1500000".into(),
+        summary: "1.500000 USDC".into(),
+        amount: usdc("1.500000"),
         asset: USDC.into(),
         payee: PAYEE.into(),
         payee_name: None,
@@ -429,7 +442,7 @@ pub(crate) fn decided(status: &str) -> DecidedAnswer {
         id: ID.into(),
         lane: Lane::Payment,
         status: status.parse().unwrap(),
-        amount: "1.500000 USDC".into(),
+        summary: "1.500000 USDC".into(),
         payee: PAYEE.into(),
     }
 }

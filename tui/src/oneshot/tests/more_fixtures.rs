@@ -1,10 +1,12 @@
 //! One fixed value of each answer about history, settings and the machine.
 
 use bursar_control::answers::*;
+use bursar_core::amount::Amount;
 use bursar_core::card::Lane;
+use bursar_core::money::Atoms;
 use bursar_core::status::PolicyVerdict;
 
-use super::fixtures::{HEAD, ID, PAYEE, PAYER, USDC, trade_card};
+use super::fixtures::{HEAD, ID, PAYEE, PAYER, USDC, trade_card, units, usdc, usdg, weth};
 
 pub(crate) fn history_row() -> HistoryRow {
     HistoryRow {
@@ -18,9 +20,7 @@ pub(crate) fn history_row() -> HistoryRow {
         label: "research".into(),
         status: "verified".parse().unwrap(),
         step: None,
-        amount: Some("1.500000".into()),
-        amount_unknown_reason: None,
-        amount_atomic: "1500000".into(),
+        amount: usdc("1.500000"),
         symbol: Some("USDC".into()),
         symbol_unknown_reason: None,
         usd: Some("1.50".into()),
@@ -47,8 +47,7 @@ pub(crate) fn unknown_row() -> HistoryRow {
         agent: None,
         agent_unknown_reason: because("the agent was deleted"),
         status: "pending".parse().unwrap(),
-        amount: None,
-        amount_unknown_reason: because("the token is not the network's stablecoin"),
+        amount: units("1500000"),
         symbol: None,
         symbol_unknown_reason: because("the token is not the network's stablecoin"),
         usd: None,
@@ -67,8 +66,7 @@ pub(crate) fn traded_row() -> HistoryRow {
     HistoryRow {
         lane: Lane::Trade,
         status: "executed".parse().unwrap(),
-        amount: Some("30.000000".into()),
-        amount_atomic: "30000000".into(),
+        amount: usdc("30.000000"),
         usd: Some("30.00".into()),
         payee: PAYER.into(),
         host: None,
@@ -76,8 +74,7 @@ pub(crate) fn traded_row() -> HistoryRow {
         trade: Some(TradeAnswer {
             symbol_out: "WE\u{202e}TH\u{1b}[2J".into(),
             asset_out: "0x4200000000000000000000000000000000000006".into(),
-            amount_out: Some("0.01".into()),
-            amount_out_atomic: Some("10000000000000000".into()),
+            amount_out: Some(weth("0.01")),
         }),
         ..history_row()
     }
@@ -89,7 +86,7 @@ pub(crate) fn executing_row() -> HistoryRow {
     row.step = Some("1/2 token approval".into());
     (row.tx_hash, row.tx_hash_unknown_reason) = (None, Some("no transaction was reported".into()));
     if let Some(trade) = &mut row.trade {
-        (trade.amount_out, trade.amount_out_atomic) = (None, None);
+        trade.amount_out = None;
     }
     row
 }
@@ -156,11 +153,8 @@ pub(crate) fn trade_receipt() -> ReceiptAnswer {
 }
 
 pub(crate) fn quote() -> QuoteAnswer {
-    let route = |route: &str, amount: &str| RouteAnswer {
-        route: route.into(),
-        amount_out: amount.into(),
-        amount_out_atomic: "10100000000000000".into(),
-    };
+    let route =
+        |route: &str, amount: &str| RouteAnswer { route: route.into(), amount_out: weth(amount) };
     QuoteAnswer {
         network: "Base (8453)".into(),
         caip2: "eip155:8453".into(),
@@ -168,13 +162,13 @@ pub(crate) fn quote() -> QuoteAnswer {
         address: PAYER.into(),
         token_in: USDC.into(),
         token_out: "0x4200000000000000000000000000000000000006".into(),
-        amount_in_atomic: "30000000".into(),
-        amount_out_atomic: "10000000000000000".into(),
-        minimum_out_atomic: "9900000000000000".into(),
+        amount_in: usdc("30.000000"),
+        amount_out: weth("0.01"),
+        minimum_out: weth("0.0099"),
         trade: *trade_card().trade.unwrap(),
         routes: vec![
-            route("Uniswap v4, fee 0.05 %, 0x96d4b53a", "0.0101 WETH"),
-            route("Uniswap v3, fee 0.05 %, 0xd0b53D92", "0.01 WETH"),
+            route("Uniswap v4, fee 0.05 %, 0x96d4b53a", "0.0101"),
+            route("Uniswap v3, fee 0.05 %, 0xd0b53D92", "0.01"),
         ],
         verdict: Some(VerdictAnswer {
             policy: "p".into(),
@@ -197,24 +191,19 @@ pub(crate) fn allowances() -> Vec<AllowanceAnswer> {
         verified: true,
         spender: PAYEE.into(),
         spender_name: "SwapRouter02".into(),
-        amount: Some("5.000000".into()),
-        amount_atomic: "5000000".into(),
+        amount: usdc("5.000000"),
         unlimited: false,
         until: None,
         outcome: None,
         status: None,
         tx_hash: None,
     };
-    let unlimited = AllowanceAnswer {
-        spender_name: "Permit2".into(),
-        amount: None,
-        unlimited: true,
-        ..bounded.clone()
-    };
+    let unlimited =
+        AllowanceAnswer { spender_name: "Permit2".into(), unlimited: true, ..bounded.clone() };
     let foreign = AllowanceAnswer {
         symbol: "USDC\u{202e}\u{1b}[2J".into(),
         verified: false,
-        amount: None,
+        amount: units("5000000"),
         spender_name: "the Universal Router, through Permit2".into(),
         until: Some("2026-01-01T00:00:00Z".into()),
         ..bounded.clone()
@@ -282,7 +271,7 @@ pub(crate) fn rehearsal() -> RehearsalAnswer {
     RehearsalAnswer {
         policy: "p".into(),
         lane: Lane::Payment,
-        amount: "2.00".into(),
+        usd: "2.00".into(),
         network: "Base".into(),
         domain: None,
         slippage: None,
@@ -311,7 +300,7 @@ pub(crate) fn activity_rows() -> Vec<ActivityRow> {
         request: Some(ID.into()),
         agent_id: Some("ABC123".into()),
         agent: Some("report bot".into()),
-        amount: Some("1.500000 USDC".into()),
+        amount: Some(usdc("1.500000")),
         host: Some("api.example.com".into()),
         ..row
     };
@@ -339,10 +328,8 @@ pub(crate) fn venues() -> Vec<VenueAnswer> {
         owner: PAYER.into(),
         trust: VenueTrust::Pinned,
         reason: "its address is on Bursar's list, and its curator is trusted".into(),
-        total_assets: Some("500000000.000000 USDG".into()),
-        total_assets_atomic: Some("500000000000000".into()),
-        liquid: Some("1250000.000000 USDG".into()),
-        liquid_atomic: Some("1250000000000".into()),
+        total_assets: Some(usdg("500000000.000000")),
+        liquid: Some(usdg("1250000.000000")),
     };
     let refused = VenueAnswer {
         kind: "metamorpho".into(),
@@ -351,9 +338,7 @@ pub(crate) fn venues() -> Vec<VenueAnswer> {
         trust: VenueTrust::Refused,
         reason: "it lends another token than the network's stablecoin".into(),
         total_assets: None,
-        total_assets_atomic: None,
         liquid: None,
-        liquid_atomic: None,
         ..pinned.clone()
     };
     vec![pinned, refused]
@@ -370,20 +355,16 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
         name: "Steakhouse USDG".into(),
         trust: VenueTrust::Pinned,
         reason: "its address is on Bursar's list, and its curator is trusted".into(),
-        shares_atomic: "49000000000000000000".into(),
-        worth: "50.012345 USDG".into(),
-        worth_atomic: "50012345".into(),
-        earned: Some("0.012345 USDG".into()),
-        earned_atomic: Some("12345".into()),
-        withdrawable: Some("20.000000 USDG".into()),
-        withdrawable_atomic: Some("20000000".into()),
+        shares: Amount::of_shares(Atoms::parse("49000000000000000000").unwrap()),
+        worth: usdg("50.012345"),
+        earned: Some(usdg("0.012345")),
+        withdrawable: Some(usdg("20.000000")),
         obstacle: None,
     };
     let closed = PositionAnswer {
         trust: VenueTrust::Refused,
         reason: format!("no official factory created the vault's adapter {PAYEE}"),
-        withdrawable: Some("0.000000 USDG".into()),
-        withdrawable_atomic: Some("0".into()),
+        withdrawable: Some(usdg("0.000000")),
         obstacle: Some("a gate of the vault does not let this address send shares".into()),
         ..partly.clone()
     };
@@ -391,9 +372,7 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
         trust: VenueTrust::New,
         reason: "the vault is not bound to the official registry of adapters".into(),
         earned: None,
-        earned_atomic: None,
         withdrawable: None,
-        withdrawable_atomic: None,
         ..partly.clone()
     };
     vec![partly, closed, unknown]
@@ -410,8 +389,8 @@ pub(crate) fn send() -> SendAnswer {
         at: "2026-01-01T00:50:00Z".into(),
         status: "done".parse().unwrap(),
         told: "The transaction is final.".into(),
-        amount: "5.000000 USDC".into(),
-        amount_atomic: "5000000".into(),
+        summary: "5.000000 USDC".into(),
+        amount: usdc("5.000000"),
         token_address: Some(USDC.into()),
         label: "research".into(),
         from: PAYER.into(),

@@ -26,14 +26,14 @@ async fn credentials_are_the_environment_of_the_agent() {
     let reply = || with_secret(Answer::Credentials(credentials()), SecretField::Token);
     let ran = run_with_secret(Scene::of(line), TOKEN, reply()).await;
     assert_snapshot("credentials", line, &ran);
-    let json = Scene::of(line).with(|options| options.json = true);
+    let json = Scene::of(line).with(|options| options.json = Some(JsonVersion::Two));
     let ran = run_with_secret(json, TOKEN, reply()).await;
     assert_snapshot("credentials_json", "--json agent register 'report bot'", &ran);
 
     let line = "agent instructions 'report bot'";
     let ran = Scene::of(line).run_with_reply(ok_reply(Answer::Credentials(credentials()))).await;
     assert_snapshot("credentials_without_token", line, &ran);
-    let json = Scene::of(line).with(|options| options.json = true);
+    let json = Scene::of(line).with(|options| options.json = Some(JsonVersion::Two));
     let ran = json.run_with_reply(ok_reply(Answer::Credentials(credentials()))).await;
     assert_snapshot(
         "credentials_without_token_json",
@@ -98,16 +98,18 @@ async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
         })
     };
     let reply = || with_secret(Answer::Seed(seed()), SecretField::Phrase);
-    let ran = run_with_secret(reveal(true), PHRASE, reply()).await;
+    let ran = run_with_secret(reveal(Some(JsonVersion::Two)), PHRASE, reply()).await;
     assert_snapshot("seed_created_json", "--json --reveal seed create", &ran);
-    let ran = run_with_secret(reveal(false), PHRASE, reply()).await;
+    let ran = run_with_secret(reveal(None), PHRASE, reply()).await;
     assert!(ran.out.contains("1  legal"), "{}", ran.out);
 }
 
 /// The command is refused before the engine receives the order, because a phrase that was never shown would be lost.
 #[tokio::test]
 async fn seed_is_not_created_if_its_words_cannot_be_shown() {
-    for (name, json) in [("seed_unshowable_json", true), ("seed_unshowable", false)] {
+    for (name, json) in
+        [("seed_unshowable_json", Some(JsonVersion::Two)), ("seed_unshowable", None)]
+    {
         let scene = Scene::of("seed create").with(|options| {
             (options.json, options.out_is_terminal) = (json, false);
         });
@@ -115,9 +117,13 @@ async fn seed_is_not_created_if_its_words_cannot_be_shown() {
             scene.run_against(|mut engine| async move { assert_eq!(engine.message().await, None) });
         let ran = ran.await;
         assert_eq!(ran.exit, 8);
-        assert_snapshot(name, if json { "--json seed create" } else { "seed create > file" }, &ran);
+        assert_snapshot(
+            name,
+            if json.is_some() { "--json seed create" } else { "seed create > file" },
+            &ran,
+        );
     }
-    let ran = Scene::of("seed create").with(|options| options.json = true);
+    let ran = Scene::of("seed create").with(|options| options.json = Some(JsonVersion::Two));
     let ran = ran.run_against(|mut engine| async move { assert_eq!(engine.message().await, None) });
     assert_eq!(ran.await.exit, 8);
 }
@@ -125,7 +131,7 @@ async fn seed_is_not_created_if_its_words_cannot_be_shown() {
 /// A newer engine may return a phrase for an order for which this program does not expect one.
 #[tokio::test]
 async fn unrequested_seed_phrase_is_withheld() {
-    let scene = Scene::of("seed import").with(|options| options.json = true);
+    let scene = Scene::of("seed import").with(|options| options.json = Some(JsonVersion::Two));
     let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
     let ran = run_with_secret(scene, PHRASE, reply).await;
     assert!(!ran.out.contains("legal") && !ran.err.contains("legal"), "{ran:?}");

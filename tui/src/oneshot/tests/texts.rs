@@ -338,7 +338,7 @@ async fn status_and_its_exit_code() {
     let trade = ExecutingAnswer {
         id: ID.into(),
         agent_id: "ABC123".into(),
-        amount: "30.000000 USDC > WETH".into(),
+        summary: "30.000000 USDC > WETH".into(),
         step: "1/2 token approval".into(),
     };
     let trading = StatusAnswer { executing: vec![trade], ..status() };
@@ -408,10 +408,9 @@ async fn hostile_text_is_harmless() {
 
     let mut rows = activity_rows();
     rows.truncate(1);
-    let texts = rows
-        .iter_mut()
-        .flat_map(|row| [&mut row.agent, &mut row.amount, &mut row.host, &mut row.detail]);
+    let texts = rows.iter_mut().flat_map(|row| [&mut row.agent, &mut row.host, &mut row.detail]);
     texts.for_each(|text| *text = Some(evil.to_owned()));
+    rows[0].amount = rows[0].amount.take().map(|amount| amount.with_text(evil.to_owned()));
     let answer = Answer::Activity(ActivityAnswer { entries: rows, more: false });
     let ran = Scene::of("activity").run_with_reply(ok_reply(answer)).await;
     assert!(ran.out.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'));

@@ -1,6 +1,6 @@
 //! `watch`: the lines on standard output, the time of each flush, and the end of the stream.
 
-use bursar_control::answers::ActivityRow;
+use bursar_control::answers::{ActivityRow, JsonVersion};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::more_fixtures::activity_rows;
@@ -42,7 +42,11 @@ impl Stage {
     }
 }
 
-async fn watch<F>(line: &str, json: bool, script: impl FnOnce(Stage) -> F) -> RunOutcome
+async fn watch<F>(
+    line: &str,
+    json: Option<JsonVersion>,
+    script: impl FnOnce(Stage) -> F,
+) -> RunOutcome
 where
     F: Future<Output = Stage>,
 {
@@ -91,7 +95,7 @@ fn engine_gone_reply() -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn watch_prints_each_entry_at_once_and_has_no_timeout() {
-    let ran = watch("watch --since 997", false, async |mut stage: Stage| {
+    let ran = watch("watch --since 997", None, async |mut stage: Stage| {
         for row in oldest_first() {
             tokio::time::sleep(Duration::from_millis(3 * SILENCE_MS_MAX)).await;
             stage.send_entries(vec![row]).await;
@@ -108,7 +112,7 @@ async fn watch_prints_each_entry_at_once_and_has_no_timeout() {
 /// With and without `--json`, no envelope appears among the lines.
 #[tokio::test(start_paused = true)]
 async fn ctrl_c_ends_watch_with_a_hint_to_resume() {
-    for json in [false, true] {
+    for json in [None, Some(JsonVersion::One), Some(JsonVersion::Two)] {
         let ran = watch("watch", json, async |mut stage: Stage| {
             stage.send_entries(oldest_first().split_off(3)).await;
             stage.interrupt.take().unwrap().send(()).unwrap();
@@ -127,7 +131,7 @@ async fn watch_of_a_lost_engine_names_the_entry_to_resume_from() {
         ("watch --since 7", true, "try: bursar watch --since 1042\n"),
         ("watch", false, "try: bursar engine\n"),
     ] {
-        let ran = watch(line, true, async |mut stage: Stage| {
+        let ran = watch(line, Some(JsonVersion::Two), async |mut stage: Stage| {
             if tells {
                 stage.send_entries(oldest_first()).await;
             }
@@ -142,7 +146,7 @@ async fn watch_of_a_lost_engine_names_the_entry_to_resume_from() {
 
 #[tokio::test(start_paused = true)]
 async fn watch_reports_a_refusal_on_standard_error() {
-    let ran = watch("watch --since 9", true, async |mut stage: Stage| {
+    let ran = watch("watch --since 9", Some(JsonVersion::Two), async |mut stage: Stage| {
         let fault = Fault::because(Code::BadInput, "This journal has 3 entries.");
         let reply = Reply { result: Err(fault), warnings: Vec::new(), secret: None };
         send_done(&mut stage.engine, reply).await;
@@ -188,7 +192,7 @@ async fn watch_ends_silently_when_its_reader_closes() {
 async fn watch_keeps_foreign_text_inside_its_json_line() {
     let evil = "a\",\"seq\":1}\n{\u{1b}[2J\u{9b}2J\u{202e}";
     let row = ActivityRow { detail: Some(evil.to_owned()), ..activity_rows().remove(0) };
-    let ran = watch("watch", false, async |mut stage: Stage| {
+    let ran = watch("watch", None, async |mut stage: Stage| {
         stage.send_entries(vec![row.clone()]).await;
         send_done(&mut stage.engine, engine_gone_reply()).await;
         stage

@@ -29,7 +29,7 @@ fn row(entry: &ActivityRow) -> [String; 6] {
         at.clone(),
         wording::kind(*kind),
         agent.cloned().unwrap_or_default(),
-        amount.clone().unwrap_or_default(),
+        amount.as_ref().map(|amount| amount.text.clone()).unwrap_or_default(),
         what,
     ]
 }

@@ -1,6 +1,7 @@
 //! The balances of addresses. An unknown amount is shown as `?` with its reason below, never as zero.
 
 use bursar_control::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_core::amount::Amount;
 
 use crate::oneshot::sheet::{Sheet, quote_foreign};
 
@@ -23,7 +24,7 @@ pub(super) fn balances(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
 }
 
 fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswer) -> [String; 6] {
-    let unknown = held.amount_atomic.is_none();
+    let unknown = held.amount.is_none();
     let usd = held.usd.clone().unwrap_or_else(|| if unknown { "?" } else { "-" }.to_owned());
     [
         address.label.clone(),
@@ -38,10 +39,10 @@ fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswe
 
 /// Formats the amount. If the token's decimals are unknown, formats the amount in smallest units.
 fn amount(held: &BalanceAnswer) -> String {
-    match (&held.amount, &held.amount_atomic) {
-        (Some(whole), _) => whole.clone(),
-        (None, Some(raw)) => format!("{raw} units"),
-        (None, None) => "?".to_owned(),
+    match &held.amount {
+        Some(Amount { coins: Some(coins), .. }) => coins.clone(),
+        Some(Amount { coins: None, atoms, .. }) => format!("{atoms} units"),
+        None => "?".to_owned(),
     }
 }
 
@@ -55,7 +56,7 @@ fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
     let mut lines: Vec<String> = Vec::new();
     for on in addresses.iter().flat_map(|address| &address.networks) {
         // If the whole network failed, its reason applies to every balance.
-        let unread = |held: &&BalanceAnswer| on.error.is_none() && held.amount_atomic.is_none();
+        let unread = |held: &&BalanceAnswer| on.error.is_none() && held.amount.is_none();
         let alone = on.balances.iter().filter(unread);
         let named = |what: &str, why: &str| format!("{}: {what}{why}", on.name);
         let of_tokens = alone.filter_map(|held| {

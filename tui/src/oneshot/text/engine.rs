@@ -149,8 +149,8 @@ fn unattended_text(today: &UnattendedAnswer) -> String {
 }
 
 fn executing_text(trade: &ExecutingAnswer) -> String {
-    let ExecutingAnswer { id, agent_id, amount, step } = trade;
-    format!("{}  {amount}  agent {agent_id}  executing, {step}", short(id))
+    let ExecutingAnswer { id, agent_id, summary, step } = trade;
+    format!("{}  {summary}  agent {agent_id}  executing, {step}", short(id))
 }
 
 /// Returns the most urgent next step for the operator, with its command.

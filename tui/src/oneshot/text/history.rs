@@ -33,12 +33,12 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
 fn row(to: &mut Sheet, request: &HistoryRow) {
     let HistoryRow { id, created, ended, status, agent_id, agent, payee, host, tx_hash, .. } =
         request;
-    let (amount, token) = match (&request.amount, &request.symbol_text()) {
+    let (amount, token) = match (&request.amount.coins, &request.symbol_text()) {
         (Some(amount), Some(symbol)) => {
             let is_named = !request.is_foreign() || *symbol == request.asset;
             (format!("{amount} {symbol}"), (!is_named).then_some(&request.asset))
         }
-        _unknown => (format!("{} units", request.amount_atomic), Some(&request.asset)),
+        _unknown => (format!("{} units", request.amount.atoms), Some(&request.asset)),
     };
     let (agent, status) = (agent.as_ref().unwrap_or(agent_id), wording::status(*status));
     let step = request.step.as_ref().map_or(String::new(), |step| format!(" ({step})"));
@@ -47,7 +47,7 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         to.line(&format!("          of {token}"));
     }
     match (&request.trade, &request.loan) {
-        (None, Some(loan)) => print_loan(to, request, loan),
+        (None, Some(loan)) => print_loan(to, loan),
         (None, None) => {
             let host = host
                 .as_ref()
@@ -72,14 +72,14 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
 }
 
 /// Prints the amount that a loan moved, and its venue.
-fn print_loan(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
+fn print_loan(to: &mut Sheet, loan: &LoanAnswer) {
     let LoanAnswer { action, venue, venue_name, moved, position, .. } = loan;
-    let symbol = request.symbol.as_deref().unwrap_or_default();
     let way = if action == "supply" { "to" } else { "from" };
     to.line(&format!("          {action} {way} {}  {venue}", quote_foreign(venue_name)));
     if let Some(moved) = moved {
-        let then = position.as_ref().map_or(String::new(), |left| format!(", then {left} in it"));
-        to.line(&format!("          moved {moved} {symbol}{then}"));
+        let left = position.as_ref().and_then(|left| left.coins.as_ref());
+        let then = left.map_or(String::new(), |left| format!(", then {left} in it"));
+        to.line(&format!("          moved {}{then}", moved.text));
     }
 }
 
@@ -87,7 +87,7 @@ fn print_loan(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
 fn print_trade(to: &mut Sheet, trade: &TradeAnswer) {
     let TradeAnswer { symbol_out, asset_out, amount_out, .. } = trade;
     let symbol = quote_foreign(symbol_out);
-    match amount_out {
+    match amount_out.as_ref().and_then(|amount| amount.coins.as_ref()) {
         Some(amount) => to.line(&format!("          for {amount} {symbol}  {asset_out}")),
         None => to.line(&format!("          for {symbol}  {asset_out}")),
     }

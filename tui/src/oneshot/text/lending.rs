@@ -47,8 +47,8 @@ fn one_venue(to: &mut Sheet, venue: &VenueAnswer) {
         ("owner", venue.owner.clone()),
     ];
     if let Some(total) = &venue.total_assets {
-        let liquid = venue.liquid.as_deref().unwrap_or("unknown");
-        rows.push(("lends", total.clone()));
+        let liquid = venue.liquid.as_ref().map_or("unknown", |liquid| &liquid.text);
+        rows.push(("lends", total.text.clone()));
         rows.push(("liquid", format!("{liquid}, for all lenders together")));
     }
     to.rows(&rows);
@@ -96,17 +96,17 @@ fn one_position(to: &mut Sheet, position: &PositionAnswer) {
     let PositionAnswer { label, address, network, venue, worth, .. } = position;
     let now = match (&position.obstacle, &position.withdrawable) {
         (Some(obstacle), _) => format!("NOTHING can be withdrawn: {obstacle}"),
-        (None, Some(amount)) => format!("{amount} can be withdrawn"),
+        (None, Some(amount)) => format!("{} can be withdrawn", amount.text),
         (None, None) => "it is not known what can be withdrawn".to_owned(),
     };
     let kind = if venue.len() > ADDRESS_CHARS { "market" } else { "vault" };
     let mut rows = vec![
-        ("position", format!("{worth} on {network}")),
+        ("position", format!("{} on {network}", worth.text)),
         ("of", format!("{address} ({label})")),
         (kind, format!("{venue} ({})", quote_foreign(&position.name))),
         ("trust", format!("{}: {}", trust(position.trust), position.reason)),
     ];
-    rows.extend(position.earned.clone().map(|earned| ("earned", earned)));
+    rows.extend(position.earned.as_ref().map(|earned| ("earned", earned.text.clone())));
     rows.push(("now", now));
     to.rows(&rows);
 }

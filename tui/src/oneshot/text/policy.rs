@@ -140,7 +140,7 @@ pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
 
 pub(super) fn rehearsal(to: &mut Sheet, rehearsal: &RehearsalAnswer) {
     let code = rehearsal.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
-    let RehearsalAnswer { lane, amount, network, verdict, .. } = rehearsal;
+    let RehearsalAnswer { lane, usd: amount, network, verdict, .. } = rehearsal;
     let what = match lane {
         Lane::Payment => {
             let domain = rehearsal.domain.as_ref();

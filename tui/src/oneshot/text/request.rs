@@ -74,15 +74,14 @@ fn table_row(request: &RequestAnswer, card: &Card) -> [String; 6] {
         short(&request.id),
         left,
         card.agent_name.to_string(),
-        request.amount.clone(),
+        request.summary.clone(),
         to,
         note.to_owned(),
     ]
 }
 
 fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
-    let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } =
-        request;
+    let RequestAnswer { lane, agent_id, status, summary, payee, domain, created, .. } = request;
     let domain =
         domain.as_ref().map_or(String::new(), |domain| format!("  {}", quote_foreign(domain)));
     let status = wording::status(*status);
@@ -96,23 +95,14 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     ));
     match lane {
         Lane::Payment => {
-            to.line(&format!("          {} to {payee}{domain}", amount_text(amount, asset)));
+            to.line(&format!("          {summary} to {payee}{domain}"));
         }
-        Lane::Trade | Lane::Loan => to.line(&format!("          {amount}")),
-    }
-}
-
-/// Formats an amount. If the token is unknown, the amount has no symbol and is a number of the contract's units.
-fn amount_text(amount: &str, asset: &str) -> String {
-    if amount.bytes().all(|b| b.is_ascii_digit()) {
-        format!("{amount} units of {asset}")
-    } else {
-        amount.to_owned()
+        Lane::Trade | Lane::Loan => to.line(&format!("          {summary}")),
     }
 }
 
 pub(super) fn decision_result(to: &mut Sheet, decided: &DecidedAnswer) {
-    let DecidedAnswer { id, lane, status, amount, payee } = decided;
+    let DecidedAnswer { id, lane, status, summary: amount, payee } = decided;
     let id = short(id);
     match (status, lane) {
         (DecidedStatus::Signed, _) => {

@@ -10,7 +10,7 @@ pub(super) fn send(to: &mut Sheet, send: &SendAnswer) {
     let id = short(&send.id);
     to.rows(&[
         ("send", format!("{id}  {}", send.status)),
-        ("amount", format!("{} on {}", send.amount, send.network)),
+        ("amount", format!("{} on {}", send.summary, send.network)),
         ("from", format!("{} ({})", send.from, send.label)),
         ("to", send.to.clone()),
         ("state", send.told.clone()),
@@ -33,7 +33,7 @@ pub(super) fn sends(to: &mut Sheet, sends: &[SendAnswer]) {
             short(&send.id),
             send.at.clone(),
             send.status.text().to_owned(),
-            format!("{} on {}", send.amount, send.network),
+            format!("{} on {}", send.summary, send.network),
             send.to.clone(),
         ]
     };

@@ -19,7 +19,7 @@ pub(super) fn quote(to: &mut Sheet, quote: &QuoteAnswer) {
     }
     for (index, route) in quote.routes.iter().enumerate() {
         let name = if index == 0 { "routes" } else { "" };
-        to.line(&format!("{name:<11}{} by {}", route.amount_out, route.route));
+        to.line(&format!("{name:<11}{} by {}", route.amount_out.text, route.route));
     }
     if let Some(verdict) = &quote.verdict {
         let code = verdict.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
@@ -61,10 +61,10 @@ fn one_allowance(to: &mut Sheet, allowance: &AllowanceAnswer) {
         true => allowance.symbol.clone(),
         false => format!("{} (UNVERIFIED)", quote_foreign(&allowance.symbol)),
     };
-    let amount = match (&allowance.amount, allowance.unlimited) {
+    let amount = match (&allowance.amount.coins, allowance.unlimited) {
         (_, true) => format!("UNLIMITED {symbol}"),
         (Some(amount), false) => format!("{amount} {symbol}"),
-        (None, false) => format!("{} units of {symbol}", allowance.amount_atomic),
+        (None, false) => format!("{} units of {symbol}", allowance.amount.atoms),
     };
     let until = allowance.until.as_ref().map_or(String::new(), |until| format!(", until {until}"));
     let AllowanceAnswer { label, address, network, token_address, spender, spender_name, .. } =

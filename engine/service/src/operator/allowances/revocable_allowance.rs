@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bursar_control::answers::AllowanceAnswer;
+use bursar_core::amount::Amount;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::Network;
 use bursar_core::text;
@@ -28,8 +29,18 @@ impl RevocableAllowance {
     pub(super) fn describe(&self) -> AllowanceAnswer {
         let Self { known, network, allowance, token } = self;
         let unlimited = allowance.is_unlimited();
-        let amount =
-            |decimals| TokenAmount { atoms: Atoms(allowance.amount), decimals }.to_column_text();
+        let atoms = Atoms(allowance.amount);
+        let amount = match token.decimals {
+            Some(decimals) => {
+                let address = allowance.token.to_checksum(None);
+                let symbol = match token.verified {
+                    true => token.symbol.clone(),
+                    false => text::symbol(&token.symbol, &address),
+                };
+                Amount::new(TokenAmount { atoms, decimals }, &symbol, Some(allowance.token))
+            }
+            None => Amount::of_units(atoms, allowance.token),
+        };
         // An expiry after the year 9999 means that the allowance never expires.
         let until = allowance.until.filter(|seconds| *seconds < YEAR_10000);
         let until = until.and_then(|seconds| i64::try_from(seconds).ok());
@@ -43,8 +54,7 @@ impl RevocableAllowance {
             verified: token.verified,
             spender: allowance.spender.to_checksum(None),
             spender_name: allowance.spender_name.to_owned(),
-            amount: token.decimals.filter(|_known| !unlimited).map(amount),
-            amount_atomic: allowance.amount.to_string(),
+            amount,
             unlimited,
             until: until.map(|seconds| text::utc(Utc::from_seconds(seconds))),
             outcome: None,

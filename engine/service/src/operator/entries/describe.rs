@@ -76,7 +76,7 @@ impl EntryDescriber<'_> {
     fn request(&self, row: &mut ActivityRow, id: RequestId, agent: &AgentId, ask: &LaneAsk) {
         row.kind = row.kind.in_lane(ask.lane());
         row.request = Some(id.to_string());
-        row.amount = Some(ask.amount_text());
+        row.amount = Some(ask.amount());
         row.host = ask.host();
         self.agent(row, agent);
     }

@@ -57,9 +57,9 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
         &or_empty(&row.agent),
         &row.label,
         row.status.text(),
-        &or_empty(&row.amount),
+        &or_empty(&row.amount.coins),
         &or_empty(&row.symbol),
-        &row.amount_atomic,
+        &row.amount.atoms,
         &or_empty(&row.usd),
         &row.network,
         &row.asset,
@@ -69,13 +69,13 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
         &or_empty(&url.and_then(host_note)),
         &of_trade(|trade| Some(trade.symbol_out.clone())),
         &of_trade(|trade| Some(trade.asset_out.clone())),
-        &of_trade(|trade| trade.amount_out.clone()),
-        &of_trade(|trade| trade.amount_out_atomic.clone()),
+        &of_trade(|trade| trade.amount_out.as_ref()?.coins.clone()),
+        &of_trade(|trade| Some(trade.amount_out.as_ref()?.atoms.clone())),
         &of_loan(|loan| Some(loan.action.clone())),
         &of_loan(|loan| Some(loan.venue.clone())),
         &of_loan(|loan| Some(loan.venue_name.clone())),
-        &of_loan(|loan| loan.moved.clone()),
-        &of_loan(|loan| loan.position.clone()),
+        &of_loan(|loan| loan.moved.as_ref()?.coins.clone()),
+        &of_loan(|loan| loan.position.as_ref()?.coins.clone()),
     ];
     push_line(to, &cells);
 }
@@ -107,7 +107,10 @@ fn quote_cell(cell: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::U256;
+    use bursar_core::amount::Amount;
     use bursar_core::card::Lane;
+    use bursar_core::money::{Atoms, TokenAmount};
     use bursar_core::status::RequestStatus;
 
     #[test]
@@ -133,6 +136,11 @@ mod tests {
         }
     }
 
+    fn amount(atoms: u64, decimals: u8) -> Amount {
+        let atoms = Atoms(U256::from(atoms));
+        Amount::new(TokenAmount { atoms, decimals }, "", None)
+    }
+
     fn row(change: impl FnOnce(&mut HistoryRow)) -> HistoryRow {
         let text = |text: &str| Some(text.to_owned());
         let mut row = HistoryRow {
@@ -146,11 +154,9 @@ mod tests {
             label: "pay".into(),
             status: RequestStatus::Signed,
             step: None,
-            amount: text("1.0"),
-            amount_unknown_reason: None,
+            amount: amount(1_000_000, 6),
             symbol: text("USDC"),
             symbol_unknown_reason: None,
-            amount_atomic: "1000000".into(),
             usd: text("1.0"),
             usd_unknown_reason: None,
             network: "eip155:8453".into(),
@@ -211,8 +217,7 @@ mod tests {
         let trade = TradeAnswer {
             symbol_out: "=\u{202e}WETH".into(),
             asset_out: "0x42".into(),
-            amount_out: Some("0.0099".into()),
-            amount_out_atomic: Some("9900000000000000".into()),
+            amount_out: Some(amount(9_900_000_000_000_000, 18)),
         };
         let mut line = String::new();
         push(&mut line, &row(|row| row.trade = Some(trade)), None);

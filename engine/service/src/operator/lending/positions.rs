@@ -5,8 +5,9 @@ use std::sync::Arc;
 use alloy_primitives::U256;
 use bursar_control::answers::{Answer, PositionAnswer, PositionsAnswer, UnreadAnswer, VenueTrust};
 use bursar_control::grammar::PositionsOrder;
+use bursar_core::amount::Amount;
 use bursar_core::fault::Fault;
-use bursar_core::money::parse_decimal;
+use bursar_core::money::{Atoms, parse_decimal};
 use bursar_core::networks::Network;
 use bursar_domain::loans::LoanPlace;
 use bursar_domain::wallets::PayingAddress;
@@ -14,7 +15,7 @@ use bursar_domain::{Refusal, State};
 use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
-use super::support::{has_lending, reason, standing, text};
+use super::support::{amount, has_lending, reason, standing};
 use crate::context::EngineContext;
 use crate::lanes::lending::{KnownVenues, OwnVenue, Position};
 use crate::operator::support::{Done, lookup};
@@ -104,8 +105,7 @@ async fn markets(
                     Trust::Curated | Trust::Pinned => "a trusted vault lends to it".to_owned(),
                     Trust::NewNeedsConfirmation(_) | Trust::Refused(_) => reason(&facts.trust),
                 },
-                withdrawable: withdrawable.map(|amount| text(network, amount)),
-                withdrawable_atomic: withdrawable.map(|amount| amount.to_string()),
+                withdrawable: withdrawable.map(|atoms| amount(network, atoms)),
                 ..describe(state, network, known, Holding { venue, shares, worth })
             }),
             Err(refusal) => all.unread.push(format!("the market {venue}: {}", refusal.describe())),
@@ -130,8 +130,7 @@ fn describe_vault(
             state.loans.venue(network.chain, venue),
         ),
         reason: reason(&found.trust),
-        withdrawable: found.withdrawable.map(|amount| text(network, amount)),
-        withdrawable_atomic: found.withdrawable.map(|amount| amount.to_string()),
+        withdrawable: found.withdrawable.map(|atoms| amount(network, atoms)),
         obstacle: found.obstacle.map(str::to_owned),
         ..describe(state, network, known, holding)
     }
@@ -152,7 +151,6 @@ fn describe(
     Holding { venue, shares, worth }: Holding,
 ) -> PositionAnswer {
     let place = LoanPlace { owner: known.address, chain: network.chain, venue };
-    let earned = earnings(state, network, &place, worth);
     PositionAnswer {
         label: known.label.as_str().to_owned(),
         address: known.address.to_checksum(None),
@@ -162,28 +160,20 @@ fn describe(
         name: String::new(),
         trust: VenueTrust::Refused,
         reason: String::new(),
-        shares_atomic: shares.to_string(),
-        worth: text(network, worth),
-        worth_atomic: worth.to_string(),
-        earned: earned.map(|(sign, amount)| format!("{sign}{}", text(network, amount))),
-        earned_atomic: earned.map(|(sign, amount)| format!("{sign}{amount}")),
+        shares: Amount::of_shares(Atoms(shares)),
+        worth: amount(network, worth),
+        earned: earnings(state, network, &place, worth),
         withdrawable: None,
-        withdrawable_atomic: None,
         obstacle: None,
     }
 }
 
-/// Returns the worth minus the net amount that was lent there according to the journal, as a sign and an amount.
-fn earnings(
-    state: &State,
-    network: &Network,
-    place: &LoanPlace,
-    worth: U256,
-) -> Option<(&'static str, U256)> {
+/// Returns the worth minus the net amount that was lent there according to the journal.
+fn earnings(state: &State, network: &Network, place: &LoanPlace, worth: U256) -> Option<Amount> {
     let net = state.loans.lent.get(place)?.net.to_string();
     let net = parse_decimal(&net, network.stablecoin.decimals).ok()?;
     Some(match worth.checked_sub(net) {
-        Some(above) => ("", above),
-        None => ("-", net.saturating_sub(worth)),
+        Some(above) => amount(network, above),
+        None => amount(network, net.saturating_sub(worth)).negated(),
     })
 }

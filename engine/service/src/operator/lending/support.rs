@@ -4,6 +4,7 @@ use alloy_primitives::{Address, U256};
 use bursar_control::answers::VenueTrust;
 use bursar_control::grammar::VenueName;
 use bursar_control::wire::Asking;
+use bursar_core::amount::Amount;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::{Atoms, TokenAmount};
@@ -66,10 +67,10 @@ pub(super) fn only_network(
     }
 }
 
-pub(super) fn text(network: &Network, amount: U256) -> String {
+pub(super) fn amount(network: &Network, atoms: U256) -> Amount {
     let coin = &network.stablecoin;
-    let amount = TokenAmount { atoms: Atoms(amount), decimals: coin.decimals };
-    format!("{amount} {}", coin.symbol)
+    let amount = TokenAmount { atoms: Atoms(atoms), decimals: coin.decimals };
+    Amount::new(amount, coin.symbol, Some(coin.address))
 }
 
 /// Returns the trust to show to the operator, from the venue's trust, its curator and owner, and the operator's

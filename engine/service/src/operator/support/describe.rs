@@ -12,7 +12,7 @@ use bursar_core::auth::AuthMode;
 use bursar_core::card::Card;
 use bursar_core::ids::{RequestId, SeedId};
 use bursar_core::limits::REQUESTS_PER_DAY_MAX;
-use bursar_core::money::{TokenAmount, Usd};
+use bursar_core::money::Usd;
 use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::status::{PolicyVerdict, RequestStatus};
 use bursar_core::text;
@@ -145,27 +145,23 @@ pub(crate) fn network(state: &State, row: &Network) -> NetworkAnswer {
 }
 
 pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) -> RequestAnswer {
-    let (amount, atoms, asset, payee) = match &request.ask {
+    let (summary, asset, payee) = match &request.ask {
         LaneAsk::Payment(payment) => {
+            // The token's address has its own field.
             let text = payment.foreign().and_then(|asset| asset.text.as_ref());
-            let amount = match (payment.stablecoin(), text) {
-                (Some(coin), _none) => {
-                    let amount = TokenAmount { atoms: payment.amount, decimals: coin.decimals };
-                    format!("{amount} {}", coin.symbol)
-                }
-                (None, Some(text)) => text.amount_text(payment.amount, payment.asset),
-                (None, None) => payment.amount.to_string(),
-            };
-            (amount, payment.amount, payment.asset, payment.payee)
+            let summary = text.map_or_else(
+                || payment.amount_text(),
+                |text| text.amount(payment.amount, payment.asset).text,
+            );
+            (summary, payment.asset, payment.payee)
         }
         LaneAsk::Trade(trade) => {
-            let amount = trade_text(trade);
             let asset = trade.token_in.address.unwrap_or_default();
-            (amount, trade.amount_in, asset, request.from)
+            (trade_text(trade), asset, request.from)
         }
         LaneAsk::Loan(loan) => {
             let coin = request.ask.network().map(|network| network.stablecoin.address);
-            (loan_text(loan), loan.amount(), coin.unwrap_or_default(), request.from)
+            (loan_text(loan), coin.unwrap_or_default(), request.from)
         }
     };
     let (status, left_ms) = match &request.status {
@@ -194,8 +190,8 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         agent_id: request.agent.to_string(),
         status,
         step: step(request),
-        amount,
-        amount_atomic: atoms.to_string(),
+        summary,
+        amount: request.ask.amount(),
         asset: asset.to_checksum(None),
         payee: payee.to_checksum(None),
         payee_name: card.as_ref().and_then(|card| card.payee_name.clone()),
@@ -291,7 +287,7 @@ pub(crate) fn executing_answers(
         Some(ExecutingAnswer {
             id: request.id.to_string(),
             agent_id: request.agent.to_string(),
-            amount: match &request.ask {
+            summary: match &request.ask {
                 LaneAsk::Trade(trade) => trade_text(trade),
                 LaneAsk::Loan(loan) => loan_text(loan),
                 LaneAsk::Payment(_) => return None,
