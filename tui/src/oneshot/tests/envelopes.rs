@@ -168,3 +168,50 @@ async fn unwritten_result_is_not_a_success() {
     );
     assert!(err.is_empty());
 }
+
+/// `--json=1` prints what this program printed before amounts had one shape. It wrote the snapshot.
+#[tokio::test]
+async fn the_former_shape_of_amounts_is_kept() {
+    let requests = vec![waiting("https://a.example/", "a.example"), waiting_trade()];
+    let trade = ExecutingAnswer {
+        id: ID.into(),
+        agent_id: "ABC123".into(),
+        summary: "30.000000 USDC > WETH".into(),
+        step: "1/2 token approval".into(),
+    };
+    let answers = [
+        ("requests", Answer::Requests { requests }),
+        ("status", Answer::Status(StatusAnswer { executing: vec![trade], ..status() })),
+        ("decided", Answer::Decided(decided("signed"))),
+        (
+            "history",
+            Answer::History(HistoryAnswer {
+                requests: vec![history_row(), traded_row(), executing_row(), unknown_row()],
+                more: false,
+            }),
+        ),
+        ("activity", Answer::Activity(ActivityAnswer { entries: activity_rows(), more: false })),
+        ("balances", Answer::Balances { addresses: vec![holdings("USDC")] }),
+        ("sends", Answer::Sends { sends: vec![send()] }),
+        ("send", Answer::Send(send())),
+        ("quote", Answer::Quote(Box::new(quote()))),
+        (
+            "allowances",
+            Answer::Allowances(AllowancesAnswer {
+                allowances: allowances(),
+                unread: Vec::new(),
+                read: 3,
+            }),
+        ),
+        ("venues", Answer::Venues(VenuesAnswer { venues: venues(), unread: Vec::new() })),
+        ("positions", Answer::Positions(positions_answer(positions(), 3))),
+        ("rehearsal", Answer::Rehearsal(rehearsal())),
+    ];
+    let mut shown = String::new();
+    for (name, answer) in answers {
+        let data = serde_json::to_string_pretty(&answer.data(JsonVersion::One)).unwrap();
+        shown.push_str(&format!("{name} {data}\n"));
+    }
+    let ran = RunOutcome { exit: 0, out: shown, err: String::new() };
+    assert_snapshot("json_1", "--json=1 ...", &ran);
+}
