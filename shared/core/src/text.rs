@@ -166,7 +166,7 @@ pub fn countdown(seconds: u64) -> String {
     format!("{minutes:02}:{rest:02}")
 }
 
-/// Formats an approximate duration: `3 h`, `15 min`, `under a format_minute`.
+/// Formats an approximate duration: `3 h`, `15 min`, `under a minute`.
 pub fn approximate_duration(seconds: u64) -> String {
     match seconds {
         0..60 => "under a minute".to_owned(),

@@ -42,6 +42,8 @@ pub struct AgentAnswer {
     /// Start of the next allowance, in UTC; `None` if the agent has no policy, or its renewal is held back.
     #[serde(default)]
     pub renews_at: Option<String>,
+    #[serde(default)]
+    pub renews_in_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renews_at_unknown_reason: Option<String>,
     /// Why the agent cannot work despite its status.

@@ -191,6 +191,7 @@ pub(crate) fn agent() -> AgentAnswer {
         padding_today: 2_048,
         open: 1,
         renews_at: Some("2025-11-21T23:00:00Z".into()),
+        renews_in_seconds: Some(36_000),
         renews_at_unknown_reason: None,
         problem: None,
     }
@@ -210,6 +211,7 @@ pub(crate) fn new_agent() -> AgentAnswer {
         daily_limit: None,
         trade_limit: None,
         renews_at: None,
+        renews_in_seconds: None,
         renews_at_unknown_reason: Some("the agent has no policy, so it has no allowance".into()),
         ..agent()
     }

@@ -121,6 +121,7 @@ async fn agents() {
         status: "suspended".parse().unwrap(),
         renewal_held: true,
         renews_at: None,
+        renews_in_seconds: None,
         renews_at_unknown_reason: Some("the clock is in doubt".into()),
         ..agent()
     };

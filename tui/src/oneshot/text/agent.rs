@@ -3,6 +3,7 @@
 use bursar_control::answers::{AgentAnswer, CredentialsAnswer, SecretField};
 use bursar_core::limits::PADDING_BYTES_PER_DAY_MAX;
 use bursar_core::status::AgentStatus;
+use bursar_core::text::approximate_duration;
 
 use super::context::Context;
 use crate::oneshot::sheet::{Sheet, count_text, quote_shell_word};
@@ -75,7 +76,11 @@ fn padding_text(bytes: u64) -> String {
 
 fn renewal_text(agent: &AgentAnswer) -> String {
     match &agent.renews_at {
-        Some(at) => format!("{at}, midnight of this machine's time zone"),
+        Some(at) => {
+            let left = agent.renews_in_seconds.map(approximate_duration);
+            let left = left.map_or(String::new(), |left| format!(", in {left}"));
+            format!("{at}{left} (midnight of this machine's time zone)")
+        }
         None => agent.renews_at_unknown_reason.clone().unwrap_or_else(|| "-".to_owned()),
     }
 }

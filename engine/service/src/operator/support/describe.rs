@@ -91,9 +91,10 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
     let lost = agent.credential.mode() == AuthMode::Hmac
         && engine.vault.is_unlocked()
         && engine.vault.gate().with_agent_secret(&agent.id, |secret| secret.is_none());
-    let renews_at = state
-        .renews_after(agent, &moment)
-        .map(|(earliest, day)| text::utc(engine.ports.clock.midnight(earliest, day)));
+    let renews = state.renews_after(agent, &moment);
+    let renews = renews.map(|(earliest, day)| engine.ports.clock.midnight(earliest, day));
+    let renews_at = renews.map(text::utc);
+    let wait_ms = renews.map(|at| u64::try_from(at.since_ms(moment.utc)).unwrap_or(0));
     AgentAnswer {
         agent_id: agent.id.to_string(),
         name: agent.name.as_str().to_owned(),
@@ -119,6 +120,7 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
             .is_none()
             .then(|| state.renewal_doubt(agent).to_owned()),
         renews_at,
+        renews_in_seconds: wait_ms.map(|ms| ms.div_ceil(1_000)),
         problem: lost.then(|| {
             "the wallet file lacks the agent's secret: `agent instructions <agent> --regenerate` issues a new one"
                 .to_owned()
