@@ -140,6 +140,11 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
     },
+    /// Print the JSON Schema of what a command prints with `--json`; without a command, of all commands.
+    Schema {
+        /// The words of a command.
+        words: Vec<String>,
+    },
     /// Show the version, and what this program was built with.
     Version,
     /// Explain a command or a topic: quickstart, approvals, policies, unattended, ledger, trading, lending, scripting,
@@ -156,6 +161,7 @@ impl Command {
         match self {
             Self::Order(_) | Self::InstallService(_) | Self::UninstallService(_) => true,
             Self::Service(_) | Self::Version | Self::Help { .. } | Self::Completions { .. } => true,
+            Self::Schema { .. } => true,
             Self::Pay(_) | Self::Engine(_) | Self::Demo(_) | Self::Man { .. } => false,
         }
     }

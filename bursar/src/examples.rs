@@ -77,6 +77,7 @@ pub(crate) const EXAMPLES: &[(&str, [&str; 2])] = &[
             "bursar completions fish > ~/.config/fish/completions/bursar.fish",
         ],
     ),
+    ("schema", ["bursar schema history", "bursar schema > bursar.schema.json"]),
     ("man", ["bursar man --dir ~/.local/share/man/man1", "man bursar-policy"]),
 ];
 

@@ -16,6 +16,7 @@ mod help;
 mod panics;
 mod process;
 mod run;
+mod schema;
 mod service_account;
 mod service_manager;
 mod signals;
@@ -131,6 +132,7 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
         }
         Command::Completions { shell } => completion::print_script(global, shell),
         Command::Man { dir } => help::manual(global, &dir),
+        Command::Schema { words } => schema::run(global, &words),
         Command::Version => usage::version(global),
         Command::Help { words } => help::run(global, &words),
         Command::Order(order) => {

@@ -18,6 +18,7 @@
 //! ```
 
 mod agent;
+mod answer;
 mod args;
 mod offer;
 mod purchase;
@@ -39,6 +40,7 @@ use purchase::Purchase;
 use request::Request;
 use wallet::Wallet;
 
+pub use answer::PurchaseAnswer;
 pub use args::{PAYS_AS, PayArgs};
 
 const COMMAND: &str = "pay";
@@ -68,7 +70,8 @@ pub async fn run(args: &PayArgs, options: &Options) -> u8 {
         None => Some(purchase.record.interruption_fault()),
     };
     let failure = failure.map(Failure::from);
-    let (data, warnings) = (purchase.record.data(&purchase.sink), &purchase.record.warnings);
+    let data = serde_json::to_value(purchase.record.data(&purchase.sink)).unwrap_or_default();
+    let warnings = &purchase.record.warnings;
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let streams: (&mut dyn io::Write, &mut dyn io::Write) = (&mut out, &mut err);
     oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, options, streams)

@@ -5,8 +5,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_outbound::{HeaderMap, StatusCode};
-use serde_json::{Map, Value, json};
 
+use crate::answer::{PaidAnswer, PurchaseAnswer, ServerReceipt};
 use crate::offer::Price;
 use crate::receipt::Receipt;
 use crate::sink::Sink;
@@ -95,50 +95,45 @@ impl PurchaseRecord {
     }
 
     /// Returns the `data` field of `--json`.
-    pub(crate) fn data(&self, sink: &Sink) -> Value {
-        let mut data = Map::new();
-        let status = self.status.map(|status| status.as_u16());
-        data.insert("status".to_owned(), json!(status));
-        data.insert("headers".to_owned(), self.headers());
-        sink.describe(&mut data);
-        data.insert("request_id".to_owned(), json!(self.request.map(|id| id.to_string())));
-        data.insert("paid".to_owned(), self.payment());
-        data.insert("receipt".to_owned(), self.receipt.as_ref().map_or(Value::Null, receipt_json));
-        data.insert("reported".to_owned(), json!(self.report_accepted));
-        Value::Object(data)
-    }
-
-    fn headers(&self) -> Value {
-        let found = REPORTED_HEADERS.iter().filter_map(|name| {
+    pub(crate) fn data(&self, sink: &Sink) -> PurchaseAnswer {
+        let headers = REPORTED_HEADERS.iter().filter_map(|name| {
             let value = self.headers.get(*name)?;
-            Some(((*name).to_owned(), json!(String::from_utf8_lossy(value.as_bytes()))))
+            Some((*name, String::from_utf8_lossy(value.as_bytes()).into_owned()))
         });
-        Value::Object(found.collect())
+        PurchaseAnswer {
+            status: self.status.map(|status| status.as_u16()),
+            headers: headers.collect(),
+            body: sink.describe(),
+            request_id: self.request.map(|id| id.to_string()),
+            paid: self.signed_price.as_ref().map(|(price, version)| self.payment(price, *version)),
+            receipt: self.receipt.as_ref().map(receipt_answer),
+            reported: self.report_accepted,
+        }
     }
 
-    fn payment(&self) -> Value {
-        let Some((price, version)) = &self.signed_price else { return Value::Null };
-        let paid = json!({
-            "amount": price.described(),
-            "token": price.symbol(),
-            "asset": price.asset,
-            "network": price.network.caip2(),
-            "payee": price.payee,
-            "transaction": self.receipt.as_ref().and_then(Receipt::claimed_transaction),
-            "sent": self.send_attempts,
-            "x402_version": version,
-        });
-        paid
+    fn payment(&self, price: &Price, x402_version: u64) -> PaidAnswer {
+        let receipt = self.receipt.as_ref();
+        PaidAnswer {
+            amount: price.described(),
+            token: price.symbol(),
+            asset: price.asset.clone(),
+            network: price.network.caip2(),
+            payee: price.payee.clone(),
+            transaction: receipt.and_then(Receipt::claimed_transaction).map(str::to_owned),
+            sent: self.send_attempts,
+            x402_version,
+        }
     }
 }
 
-fn receipt_json(receipt: &Receipt) -> Value {
-    json!({
-        "success": receipt.success,
-        "transaction": receipt.transaction,
-        "network": receipt.network,
-        "payer": receipt.payer,
-        "error_reason": receipt.reason,
-        "error_message": receipt.message,
-    })
+fn receipt_answer(receipt: &Receipt) -> ServerReceipt {
+    let Receipt { success, transaction, network, payer, reason, message } = receipt.clone();
+    ServerReceipt {
+        success,
+        transaction,
+        network,
+        payer,
+        error_reason: reason,
+        error_message: message,
+    }
 }

@@ -7,8 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_outbound::ReplyStream;
-use serde_json::{Map, Value, json};
+
 use tokio::io::{AsyncWriteExt, Stdout};
+
+use crate::answer::BodyAnswer;
 
 /// Maximum size of a body in memory. A stream has no bound.
 const MEMORY_BYTES_MAX: usize = 8 << 20;
@@ -128,19 +130,25 @@ impl Sink {
         }
     }
 
-    /// Adds the body to the `--json` data: as text if it is UTF-8, otherwise as base64.
-    pub(crate) fn describe(&self, data: &mut Map<String, Value>) {
-        let (body, encoding) = match self {
-            Self::Stdout { .. } | Self::Memory { over: true, .. } => (Value::Null, Value::Null),
-            Self::Memory { body, .. } => match std::str::from_utf8(body) {
-                Ok(text) => (json!(text), json!("text")),
-                Err(_binary) => (json!(STANDARD.encode(body)), json!("base64")),
+    /// Describes the body for `--json`: as text if it is UTF-8, otherwise as base64.
+    pub(crate) fn describe(&self) -> BodyAnswer {
+        match self {
+            Self::Stdout { .. } => BodyAnswer::default(),
+            Self::Memory { over: true, .. } => BodyAnswer {
+                body_unknown_reason: Some("it is longer than 8 MiB"),
+                ..BodyAnswer::default()
             },
-        };
-        data.insert("body".to_owned(), body);
-        data.insert("body_encoding".to_owned(), encoding);
-        if matches!(self, Self::Memory { over: true, .. }) {
-            data.insert("body_unknown_reason".to_owned(), json!("it is longer than 8 MiB"));
+            Self::Memory { body, .. } => {
+                let (body, encoding) = match std::str::from_utf8(body) {
+                    Ok(text) => (text.to_owned(), "text"),
+                    Err(_binary) => (STANDARD.encode(body), "base64"),
+                };
+                BodyAnswer {
+                    body: Some(body),
+                    body_encoding: Some(encoding),
+                    body_unknown_reason: None,
+                }
+            }
         }
     }
 }

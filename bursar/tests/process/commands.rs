@@ -181,7 +181,8 @@ pub(crate) fn check_envelope(name: &str, output: &Output, wanted: &str) -> Resul
     let fields: BTreeSet<&str> =
         document.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let envelope = BTreeSet::from(["v", "ok", "command", "data", "warnings", "error"]);
-    rule(fields == envelope && document["v"] == 1, "the envelope")?;
+    rule(fields == envelope && document["v"] == 2, "the envelope")?;
+    crate::schemas::check(&document)?;
     // If the arguments could not be parsed, the envelope names no command.
     let nameless = document["error"]["exit"] == 2 && document["command"].is_null();
     rule(document["command"] == name || nameless, "the name")?;

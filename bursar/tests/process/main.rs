@@ -20,6 +20,7 @@ mod pay_never;
 mod pay_wallets;
 mod payer;
 #[cfg(target_os = "linux")]
+mod schemas;
 mod service_files;
 mod shop;
 mod stage;

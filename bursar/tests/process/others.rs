@@ -25,7 +25,7 @@ fn programs_outside_the_grammar_return_an_envelope_too() {
         .filter(|command| !command.is_hide_set())
         .map(clap::Command::get_name)
         .collect();
-    known.extend(["engine", "pay", "demo", "completions", "help", "man", "version"]);
+    known.extend(["engine", "pay", "demo", "completions", "help", "man", "schema", "version"]);
     known.extend(["install-service", "uninstall-service", "service"]);
     assert_eq!(listed, known);
 

@@ -89,9 +89,10 @@ impl CommandResult {
         let told: Value = serde_json::from_str(&self.out).unwrap();
         assert_eq!(
             (&told["v"], &told["command"]),
-            (&Value::from(1), &Value::from("pay")),
+            (&Value::from(2), &Value::from("pay")),
             "{told}"
         );
+        crate::schemas::check(&told).unwrap();
         told
     }
 }

@@ -122,6 +122,7 @@ impl Home {
         let output = self.command(&self.data(), &format!("{line} --json")).output().unwrap();
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(told["ok"], true, "{line}: {told}");
+        crate::schemas::check(&told).unwrap();
         told["data"].clone()
     }
 

@@ -25,6 +25,7 @@ use bursar_core::fault::Fault;
 use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_core::status::PolicyVerdict;
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityAnswer, ActivityRow};
@@ -54,7 +55,7 @@ pub use trading::{
 };
 
 /// A notice for the operator about a command that succeeded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     pub code: String,
     pub message: String,
@@ -70,7 +71,7 @@ pub struct Reply {
 }
 
 /// The field of an answer to which a secret belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretField {
     /// An agent's token or shared secret.
@@ -82,7 +83,7 @@ pub enum SecretField {
 }
 
 /// The result of a command that succeeded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum Answer {
     Wallet(WalletAnswer),
@@ -169,7 +170,7 @@ impl Answer {
 }
 
 /// A seed, without its words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SeedAnswer {
     pub id: String,
     pub words: u8,
@@ -177,7 +178,7 @@ pub struct SeedAnswer {
 }
 
 /// An address of the wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddressAnswer {
     pub label: String,
     pub index: u32,
@@ -195,7 +196,7 @@ pub struct AddressAnswer {
 }
 
 /// Addresses of a Ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerAddressesAnswer {
     /// Model and serial number.
     pub device: String,
@@ -206,7 +207,7 @@ pub struct LedgerAddressesAnswer {
 }
 
 /// An address of a Ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerAddressAnswer {
     pub index: u32,
     pub path: String,
@@ -216,7 +217,7 @@ pub struct LedgerAddressAnswer {
 }
 
 /// A policy with every field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyAnswer {
     pub name: String,
     pub version: u64,
@@ -235,7 +236,7 @@ pub struct PolicyAnswer {
 }
 
 /// The result of `policy test`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RehearsalAnswer {
     pub policy: String,
     pub lane: Lane,
@@ -256,7 +257,7 @@ pub struct RehearsalAnswer {
 }
 
 /// Limits of x402 payments, in dollars.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PaymentPolicyAnswer {
     pub enabled: bool,
     pub daily: String,
@@ -267,7 +268,7 @@ pub struct PaymentPolicyAnswer {
 }
 
 /// Limits of trading; amounts are in dollars, `min_eth` is in ETH, and the other limits are in percent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TradingPolicyAnswer {
     pub enabled: bool,
     pub daily: String,
@@ -282,7 +283,7 @@ pub struct TradingPolicyAnswer {
 }
 
 /// Limits of lending; amounts are in dollars, `max_share` in percent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LendingPolicyAnswer {
     pub enabled: bool,
     pub max_deposit: String,
@@ -346,7 +347,7 @@ impl PolicyAnswer {
 }
 
 /// The credentials of an agent; the secret itself is in a secret frame.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CredentialsAnswer {
     pub agent_id: String,
     pub name: String,
@@ -360,7 +361,7 @@ pub struct CredentialsAnswer {
 }
 
 /// A network that Bursar supports.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkAnswer {
     pub chain_id: u64,
     pub caip2: String,
@@ -370,7 +371,7 @@ pub struct NetworkAnswer {
 }
 
 /// The result of `audit verify` or `audit accept`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditAnswer {
     pub entries: u64,
     pub head: String,

@@ -1,6 +1,7 @@
 //! Amounts of tokens in the answers of commands.
 
 use alloy_primitives::Address;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::money::{Atoms, TokenAmount};
@@ -8,7 +9,7 @@ use crate::money::{Atoms, TokenAmount};
 /// An amount of a coin or token; every answer of a command that has one uses this shape.
 ///
 /// Scripts compute with `atoms`; `text` is for people.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
     /// In the token's smallest unit, decimal digits; with `-` in front if it is negative.
     pub atoms: String,

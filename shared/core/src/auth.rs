@@ -1,9 +1,10 @@
 //! How agents authenticate (wallet specification, Agent authentication).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How an agent authenticates its requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthMode {
     /// A shared secret signs each request; recommended.

@@ -1,6 +1,7 @@
 //! The card that an operator sees before deciding on a request, and the digest that binds an approval to it. Console,
 //! command line and `--json` show the same value.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -17,7 +18,7 @@ pub use crate::lane::{ByLane, Lane};
 
 crate::code_table! {
     /// The reason why a request needs the operator.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum HoldReason;
     ManualOnly "manual_only" "the policy requires approval of every request of this kind";
@@ -62,7 +63,7 @@ crate::code_table! {
 /// The terms that an approval would sign.
 ///
 /// The terms do not change with time. The [`digest`] covers the terms, the hold reason and the policy's version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Terms {
     pub lane: Lane,
     pub agent: AgentId,
@@ -93,7 +94,7 @@ pub struct Terms {
 }
 
 /// The terms that only a loan has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoanTerms {
     /// `supply` or `withdraw`.
     pub action: String,
@@ -104,7 +105,7 @@ pub struct LoanTerms {
 }
 
 /// Data with which an operator judges a loan, in addition to its terms; amounts are from the request's quote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoanCard {
     /// The amount that moves, like `25.000000 USDC`.
     pub moves: String,
@@ -132,6 +133,7 @@ pub struct LoanCard {
     pub lent: Option<Change>,
     /// Maximum value that may be lent.
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub ceiling: Usd,
     /// The agent's operations today, without this one; `operations_max` is the policy's maximum.
     pub operations: u32,
@@ -149,7 +151,7 @@ pub struct LoanCard {
 }
 
 /// The terms that only a trade has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TradeTerms {
     /// EIP-55; the zero address is the native coin.
     pub token_out: String,
@@ -160,7 +162,7 @@ pub struct TradeTerms {
 }
 
 /// Data with which an operator judges a trade, in addition to its terms; amounts are from the request's quote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TradeCard {
     /// The input, like `25.000000 USDC`.
     pub gives: String,
@@ -205,7 +207,7 @@ pub struct TradeCard {
 /// Data about a token outside our table, as of the arrival of the request.
 ///
 /// Costs and proceeds are for the amount of the payment, in the network's reference stablecoin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AssetCard {
     /// The EIP-712 name and version that the token confirmed, like `"Name" version "1"`; `None` if it confirmed none.
     pub domain: Option<String>,
@@ -224,16 +226,18 @@ pub struct AssetCard {
 }
 
 /// An amount before and after an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub before: Usd,
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub after: Usd,
 }
 
 /// Earlier payments that this wallet authorized to one address on one network, for any agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PaidBefore {
     pub times: u64,
     /// The number of payments that an operator approved.
@@ -242,11 +246,12 @@ pub struct PaidBefore {
     pub first: Option<String>,
     pub last: Option<String>,
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub usd: Usd,
 }
 
 /// The paying address's latest known balance of the asset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Balance {
     /// In whole coins, like `48.201200`.
     pub before: String,
@@ -258,7 +263,7 @@ pub struct Balance {
 }
 
 /// The information that an operator needs to decide one request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Card {
     pub id: RequestId,
     pub terms: Terms,
@@ -277,17 +282,22 @@ pub struct Card {
     /// The asset's price is not known; `usd` is then zero and has no meaning.
     pub unpriced: bool,
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub usd: Usd,
     /// The agent's spending today, without and with this request.
     pub spent: Change,
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub daily_limit: Usd,
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub per_request_max: Usd,
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub auto_below: Usd,
     /// The sum reserved by the agent's pending requests, including this one.
     #[serde(with = "usd_text")]
+    #[schemars(with = "String")]
     pub reserved: Usd,
     pub expires_in_seconds: u64,
     /// The operator must type the amount to approve it (setting `confirm_typing_above`).
@@ -322,7 +332,7 @@ pub struct Card {
 }
 
 /// The hardware device, as a card shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceCard {
     /// The next action of the operator, as a sentence.
     pub state: String,

@@ -1,9 +1,10 @@
 //! Changes of policies and settings, field by field, with the old and the new value.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A changed field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// The field's path in answers, such as `payments.per_request`, or the setting's key.
     pub field: String,

@@ -1,9 +1,12 @@
 //! The lanes of requests.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The lane of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
     Payment,
@@ -25,7 +28,7 @@ impl Lane {
 }
 
 /// One value for each lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ByLane<T> {
     pub payment: T,
     pub trade: T,

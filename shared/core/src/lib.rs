@@ -53,6 +53,7 @@ pub mod networks;
 pub mod payee_label;
 pub mod policy;
 pub mod risk;
+mod schema;
 pub mod settings;
 pub mod status;
 pub mod stored;

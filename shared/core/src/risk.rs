@@ -1,11 +1,14 @@
 //! The risks of a payment, as its card shows them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How much a row of a card matters.
 ///
 /// Later levels matter more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     Note,
@@ -27,7 +30,7 @@ impl Level {
 
 crate::code_table! {
     /// The reason why a payment may not be what it seems.
-    #[derive(Serialize, Deserialize)]
+    #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum RiskKind;
     LargeFirstPayment "large_first_payment" "you have never approved a payment to this address, and this is a large one";
@@ -37,7 +40,7 @@ crate::code_table! {
 }
 
 /// A risk of a payment, as the engine sees it at the moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Risk {
     pub kind: RiskKind,
     pub level: Level,

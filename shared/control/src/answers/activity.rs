@@ -3,10 +3,11 @@
 use bursar_core::amount::Amount;
 use bursar_core::change::Change;
 use bursar_core::status::EntryKind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Journal entries, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivityAnswer {
     pub entries: Vec<ActivityRow>,
     /// There are older entries: pass the last `seq` to `--before`.
@@ -16,7 +17,7 @@ pub struct ActivityAnswer {
 /// One journal entry.
 ///
 /// Fields that an entry does not have are null.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivityRow {
     /// Position in the journal, from 1 without gaps.
     pub seq: u64,

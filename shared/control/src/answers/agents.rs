@@ -2,10 +2,11 @@
 
 use bursar_core::auth::AuthMode;
 use bursar_core::status::AgentStatus;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An agent, with its current allowance and today's usage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentAnswer {
     pub agent_id: String,
     pub name: String,

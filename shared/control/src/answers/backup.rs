@@ -1,9 +1,10 @@
 //! Results of `wallet backup` and `wallet restore`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A backup that was written and read back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackupAnswer {
     pub file: String,
     /// The wallet's name.
@@ -19,7 +20,7 @@ pub struct BackupAnswer {
 }
 
 /// A backup that was restored into the data folder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoreAnswer {
     /// The wallet's name.
     pub wallet: String,

@@ -1,10 +1,11 @@
 //! Balances of addresses. A missing amount is unknown, not zero, and its reason is next to it.
 
 use bursar_core::amount::Amount;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The balances of one address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HoldingsAnswer {
     pub label: String,
     pub address: String,
@@ -12,7 +13,7 @@ pub struct HoldingsAnswer {
 }
 
 /// The balances of one address on one network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkHoldingsAnswer {
     pub chain_id: u64,
     pub caip2: String,
@@ -26,7 +27,7 @@ pub struct NetworkHoldingsAnswer {
 }
 
 /// The balance of one coin or token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BalanceAnswer {
     /// The token's own claim, if it is not verified.
     pub symbol: String,

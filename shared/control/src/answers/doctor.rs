@@ -1,9 +1,10 @@
 //! Results of `doctor`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One line of the report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckAnswer {
     pub check: String,
     pub result: CheckResult,
@@ -13,7 +14,9 @@ pub struct CheckAnswer {
 }
 
 /// The severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckResult {
     Ok,

@@ -6,10 +6,11 @@ use bursar_core::networks;
 use bursar_core::payee_label::PayeeLabel;
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Matching requests, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryAnswer {
     pub requests: Vec<HistoryRow>,
     /// There are older matching requests.
@@ -34,7 +35,7 @@ impl HistoryRow {
 }
 
 /// One request with its outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryRow {
     pub id: String,
     pub created: String,
@@ -86,7 +87,7 @@ pub struct HistoryRow {
 }
 
 /// The output of a trade.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TradeAnswer {
     /// The token's own text, unless the token is in Bursar's table.
     pub symbol_out: String,
@@ -99,7 +100,7 @@ pub struct TradeAnswer {
 /// The result of a loan.
 ///
 /// The `amount` of its row is the requested one, or an estimate if the agent requested shares.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LoanAnswer {
     /// `supply` or `withdraw`.
     pub action: String,
@@ -117,7 +118,7 @@ pub struct LoanAnswer {
 ///
 /// `--json` prints only `form`, exactly as agents receive it. It omits the other fields, because agents must not
 /// learn limits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiptAnswer {
     /// In AP2 format, as the agent server returns it.
     pub form: serde_json::Value,
@@ -132,7 +133,7 @@ pub struct ReceiptAnswer {
 }
 
 /// A refusal, explained to the operator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedAnswer {
     pub why: String,
     /// The agent's current policy, if a change of this policy could allow the payment.
@@ -142,7 +143,7 @@ pub struct RefusedAnswer {
 }
 
 /// A file that was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportAnswer {
     pub file: String,
     pub rows: u64,

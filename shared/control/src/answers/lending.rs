@@ -1,12 +1,13 @@
 //! Vaults in which a stablecoin is lent, and the positions of this wallet in them.
 
 use bursar_core::amount::Amount;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::trading::UnreadAnswer;
 
 /// The vaults that Bursar knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VenuesAnswer {
     pub venues: Vec<VenueAnswer>,
     /// Networks that could not be read.
@@ -14,7 +15,7 @@ pub struct VenuesAnswer {
 }
 
 /// A network, or one vault of it, that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnreadVenueAnswer {
     pub network: String,
     /// The vault; `None` if no vault of the network could be read.
@@ -23,7 +24,7 @@ pub struct UnreadVenueAnswer {
 }
 
 /// Whether Bursar trusts a vault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VenueTrust {
     /// The curator and the owner of the venue are trusted.
@@ -41,7 +42,7 @@ pub enum VenueTrust {
 }
 
 /// One vault, as the chain describes it now.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VenueAnswer {
     pub network: String,
     pub caip2: String,
@@ -66,7 +67,7 @@ pub struct VenueAnswer {
 }
 
 /// The positions of this wallet in vaults that Bursar knows.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PositionsAnswer {
     pub positions: Vec<PositionAnswer>,
     /// The addresses whose positions could not be read; they may have further positions.
@@ -76,7 +77,7 @@ pub struct PositionsAnswer {
 }
 
 /// The position of one address in one vault.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PositionAnswer {
     pub label: String,
     pub address: String,
@@ -103,7 +104,7 @@ pub struct PositionAnswer {
 }
 
 /// A venue that the operator trusts, or no longer trusts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VenueSetAnswer {
     pub network: String,
     pub venue: String,
@@ -113,7 +114,7 @@ pub struct VenueSetAnswer {
 /// A loss that the operator booked.
 ///
 /// Amounts are in dollars.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WrittenOffAnswer {
     pub label: String,
     pub network: String,

@@ -2,12 +2,13 @@
 
 use bursar_core::networks::NETWORKS;
 use bursar_core::settings::keys::Key;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::grammar::names::NameKind;
 
 /// The names and ids of existing objects, without amounts.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NamesAnswer {
     /// The first eight digits of the ids of requests that wait for a decision.
     pub waiting: Vec<String>,

@@ -1,10 +1,11 @@
 //! Results of the command `payee`.
 
 use bursar_core::payee_label::PayeeLabel;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A named payee.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PayeeAnswer {
     /// EIP-55.
     pub address: String,

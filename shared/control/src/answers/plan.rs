@@ -1,9 +1,10 @@
 //! The answer to a dry run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a command would do, in answer to a dry run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanAnswer {
     /// The changes up to the first one on which later ones depend, in words; empty if the command changes nothing.
     pub changes: Vec<String>,

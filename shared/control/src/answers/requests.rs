@@ -5,10 +5,11 @@ use bursar_core::card::{Card, Lane};
 use bursar_core::codes::Code;
 use bursar_core::payee_label::PayeeLabel;
 use bursar_core::status::{DecidedStatus, RequestStatus};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A pending request, or with `requests --all` a decided one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestAnswer {
     pub id: String,
     pub lane: Lane,
@@ -41,7 +42,7 @@ pub struct RequestAnswer {
 }
 
 /// A request that the operator has just decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DecidedAnswer {
     pub id: String,
     pub lane: Lane,
@@ -52,7 +53,7 @@ pub struct DecidedAnswer {
 }
 
 /// The results of one command that denied several requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DenialsAnswer {
     /// The ids of the denied requests.
     pub denied: Vec<String>,
@@ -60,7 +61,7 @@ pub struct DenialsAnswer {
 }
 
 /// A request that could not be denied, for example because another operator had decided it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotDenied {
     pub id: String,
     pub code: Code,

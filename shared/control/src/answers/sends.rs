@@ -2,10 +2,11 @@
 
 use bursar_core::amount::Amount;
 use bursar_core::status::SendStatus;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A send and its status.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SendAnswer {
     pub id: String,
     /// RFC 3339.

@@ -1,10 +1,11 @@
 //! Settings as shown to operators.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A setting and its effective value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SettingAnswer {
     pub key: String,
     /// The value as in `settings.toml`: text, number, boolean or list.

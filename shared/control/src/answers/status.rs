@@ -1,9 +1,10 @@
 //! The state of wallet, agent server and engine.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The state of the wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WalletAnswer {
     pub exists: bool,
     pub name: Option<String>,
@@ -19,7 +20,7 @@ pub struct WalletAnswer {
 }
 
 /// The state of the agent server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerAnswer {
     pub running: bool,
     /// The URL for programs on this machine.
@@ -30,7 +31,7 @@ pub struct ServerAnswer {
 }
 
 /// A trade whose plan has not ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutingAnswer {
     pub id: String,
     pub agent_id: String,
@@ -44,7 +45,7 @@ pub struct ExecutingAnswer {
 pub const EXECUTING_SHOWN: usize = 16;
 
 /// The state of wallet, agent server and engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusAnswer {
     pub wallet: WalletAnswer,
     pub server: ServerAnswer,
@@ -94,7 +95,7 @@ pub struct StatusAnswer {
 }
 
 /// The state of the hardware device for which requests wait.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceAnswer {
     /// Two or three words, like `locked`.
     pub label: String,
@@ -110,7 +111,7 @@ pub struct DeviceAnswer {
 }
 
 /// The agents' spending while the last unlock was unattended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnattendedAnswer {
     /// The amount spent today, in dollars.
     pub spent: String,

@@ -3,10 +3,11 @@
 use bursar_core::amount::Amount;
 use bursar_core::card::TradeCard;
 use bursar_core::status::{PolicyVerdict, SendStatus};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A trade that was measured and rehearsed, but not recorded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuoteAnswer {
     pub network: String,
     pub caip2: String,
@@ -27,7 +28,7 @@ pub struct QuoteAnswer {
 }
 
 /// A route and its output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteAnswer {
     /// In words, like `Uniswap v3, fee 0.05 %, 0x…`.
     pub route: String,
@@ -35,7 +36,7 @@ pub struct RouteAnswer {
 }
 
 /// The decision that a policy would make about a trade.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictAnswer {
     pub policy: String,
     pub verdict: PolicyVerdict,
@@ -45,7 +46,7 @@ pub struct VerdictAnswer {
 }
 
 /// The allowances that are not zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AllowancesAnswer {
     pub allowances: Vec<AllowanceAnswer>,
     /// The addresses and networks whose allowances could not be read.
@@ -55,7 +56,7 @@ pub struct AllowancesAnswer {
 }
 
 /// One allowance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AllowanceAnswer {
     pub label: String,
     pub address: String,
@@ -81,7 +82,7 @@ pub struct AllowanceAnswer {
 }
 
 /// An address and network whose allowances are unknown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnreadAnswer {
     pub label: String,
     pub network: String,
