@@ -1,5 +1,6 @@
 //! The arguments of `bursar pay`, as clap reads them.
 
+use bursar_control::grammar::seconds;
 use clap::Args;
 
 /// Text that `--help` adds about the agent that pays.
@@ -35,28 +36,4 @@ pub struct PayArgs {
     /// Allow http without encryption to other machines; only for a network that you control.
     #[arg(long)]
     pub allow_http: bool,
-}
-
-/// Parses a number of seconds, or a duration such as `90s`, `15m` or `1h`.
-fn seconds(text: &str) -> Result<u32, String> {
-    let parsed = text.parse::<u32>().ok().or_else(|| {
-        let duration = text.parse::<jiff::SignedDuration>().ok()?;
-        u32::try_from(duration.as_secs()).ok()
-    });
-    parsed.ok_or_else(|| "write seconds, or a duration like 90s, 15m or 1h".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_is_seconds_or_a_duration() {
-        for (text, wait) in [("0", 0), ("90", 90), ("90s", 90), ("15m", 900), ("1h", 3600)] {
-            assert_eq!(seconds(text), Ok(wait), "{text}");
-        }
-        for text in ["", "-1", "-5m", "soon", "1.5", "99999999999h"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
-    }
 }

@@ -16,6 +16,7 @@ mod device_status;
 pub(crate) mod dialogue;
 pub mod doctor;
 pub(crate) mod dry_run;
+mod endings;
 mod entries;
 mod history;
 mod ledger;

@@ -76,6 +76,8 @@ pub enum DecidedStatus {
     Denied,
     /// Approved; its hardware device must sign it.
     AwaitingDevice,
+    /// Approved, and its transaction is final.
+    Executed,
 }
 
 impl DecidedStatus {

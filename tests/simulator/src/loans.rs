@@ -424,7 +424,8 @@ impl World {
 
     fn decide_loan_of(&mut self, id: String, approves: bool) -> Result<(), WorldFailure> {
         let (order, parsed) = if approves {
-            let approve = Approve { id: id.clone(), card: None, yes: false, confirm: None };
+            let approve =
+                Approve { id: id.clone(), card: None, yes: false, confirm: None, wait: None };
             (Order::Approve { id, card: None }, Parsed::Approve(approve))
         } else {
             let deny = Deny::one(id.clone());

@@ -354,7 +354,8 @@ impl World {
                 (id, card)
             }
         };
-        let approve = Approve { id: id.clone(), card: card.clone(), yes: false, confirm: None };
+        let approve =
+            Approve { id: id.clone(), card: card.clone(), yes: false, confirm: None, wait: None };
         self.run_order(Order::Approve { id, card }, Parsed::Approve(approve), true)
     }
 

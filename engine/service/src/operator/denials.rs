@@ -14,7 +14,8 @@ use bursar_domain::{Action, Request};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
-use super::requests::{ID_DIGITS_MIN, card, decided_answer, explain_end, find, pending};
+use super::endings::explain_end;
+use super::requests::{ID_DIGITS_MIN, card, decided_answer, find, pending};
 use super::support::confirm::agree;
 use super::support::{Done, act, lookup};
 use crate::context::EngineContext;

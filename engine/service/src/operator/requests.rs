@@ -16,15 +16,15 @@ use bursar_core::money::Usd;
 use bursar_core::risk::Level;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text;
-use bursar_core::time::{Moment, Utc};
+use bursar_core::time::Moment;
 use bursar_domain::cards;
 use bursar_domain::command::Approval;
-use bursar_domain::requests::Approver;
 use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
 use super::dry_run::is_dry_run;
+use super::endings::{self, explain_end};
 use super::repricing::{is_another_price, requote, with_price};
 use super::support::frame_budget::truncate_to_fit;
 use super::support::{Done, act, describe};
@@ -183,6 +183,12 @@ pub(super) async fn approve(
         }
         (false, _other) => DecidedStatus::Executing,
     };
+    let status = match (status, order.wait) {
+        (DecidedStatus::Executing | DecidedStatus::AwaitingDevice, Some(wait_s)) => {
+            endings::wait(engine, card.id, wait_s, dialogue).await?
+        }
+        (known, _) => known,
+    };
     Ok(decided_answer(&card, status))
 }
 
@@ -256,59 +262,6 @@ pub(super) fn card(
 ) -> Result<Card, Fault> {
     let card = context.card(state, request, &engine.core.now());
     card.ok_or(Fault::new(Code::AlreadyDecided))
-}
-
-/// Replaces `REQUEST_NOT_FOUND` or `ALREADY_DECIDED` with an error that states how the request ended.
-///
-/// The first decision wins, and a later one receives this error.
-pub(super) fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
-    if !matches!(fault.code, Code::RequestNotFound | Code::AlreadyDecided) {
-        return fault;
-    }
-    match engine.core.reader().request(id).ok().flatten() {
-        Some(Request { status: Status::Expired { .. }, .. }) => Fault::new(Code::RequestExpired),
-        Some(request) => match ending_text(&request.status) {
-            Some(ending) => Fault::because(
-                Code::AlreadyDecided,
-                format!("{} was {ending}.", request.id.short()),
-            ),
-            None => fault,
-        },
-        None => fault,
-    }
-}
-
-/// Describes how a request ended, with its decider and time; `None` if it is held or expired.
-fn ending_text(status: &Status) -> Option<String> {
-    Some(match status {
-        Status::Authorized { by, at, .. } => allowed_text(*by, *at),
-        Status::Executing(execution) | Status::Ended(execution) => {
-            allowed_text(execution.by, execution.at)
-        }
-        Status::Denied { by, at, reason, .. } => {
-            let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
-            format!("denied by {by} at {}{}", text::utc(*at), reason.unwrap_or_default())
-        }
-        Status::Refused { refusal, at, .. } => {
-            let why = text::visible(&refusal.describe());
-            format!("refused at {}: {}", text::utc(*at), why.trim_end_matches('.'))
-        }
-        Status::AwaitingDevice(turn) => {
-            format!("{}, and waits for its Ledger", allowed_text(turn.by, turn.at))
-        }
-        Status::NotSigned { end, at, .. } => {
-            let why = end.sentence().trim_end_matches('.');
-            format!("not signed at {}: {why}", text::utc(*at))
-        }
-        Status::Held { .. } | Status::Expired { .. } => return None,
-    })
-}
-
-fn allowed_text(by: Approver, at: Utc) -> String {
-    match by {
-        Approver::Operator(client) => format!("approved by {client} at {}", text::utc(at)),
-        Approver::Policy => format!("allowed by the policy at {}", text::utc(at)),
-    }
 }
 
 /// Minimum length of an id prefix, without dashes, for a denial, or for an approval with `--card` or a shown card.

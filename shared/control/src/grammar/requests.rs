@@ -33,6 +33,18 @@ pub struct Approve {
     /// The amount in dollars, for a payment whose amount must be typed.
     #[arg(long, value_name = "AMOUNT", value_parser = Usd::parse)]
     pub confirm: Option<Usd>,
+    /// Wait until it is signed, also on a Ledger, or its transaction is final, like 90s or 15m [default: 15m].
+    #[arg(long, value_name = "DURATION", value_parser = seconds, num_args = 0..=1, require_equals = true, default_missing_value = "15m")]
+    pub wait: Option<u32>,
+}
+
+/// Parses a number of seconds, or a duration such as `90s`, `15m` or `1h`.
+pub fn seconds(text: &str) -> Result<u32, String> {
+    let parsed = text.parse::<u32>().ok().or_else(|| {
+        let duration = text.parse::<jiff::SignedDuration>().ok()?;
+        u32::try_from(duration.as_secs()).ok()
+    });
+    parsed.ok_or_else(|| "write seconds, or a duration like 90s, 15m or 1h".to_owned())
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args, Serialize, Deserialize)]
@@ -68,5 +80,20 @@ impl Deny {
         let first = self.id.iter().filter(|_word| self.single_id().is_none());
         let words: Vec<&str> = first.chain(&self.reason).map(String::as_str).collect();
         words.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_seconds_or_a_duration() {
+        for (text, wait) in [("0", 0), ("90", 90), ("90s", 90), ("15m", 900), ("1h", 3600)] {
+            assert_eq!(seconds(text), Ok(wait), "{text}");
+        }
+        for text in ["", "-1", "-5m", "soon", "1.5", "99999999999h"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 }

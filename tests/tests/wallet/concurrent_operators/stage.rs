@@ -198,6 +198,7 @@ fn order(who: usize, what: Choice, on: &RequestAnswer) -> Order {
             card: (who < 2).then(|| card.digest.clone()),
             yes: true,
             confirm: card.type_amount.then_some(card.usd),
+            wait: None,
         }),
     }
 }

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use bursar_control::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::status::DecidedStatus;
 use bursar_ledger_device::device::Decision;
 use bursar_tests::offers::{PAY_TO, signed_terms};
 use bursar_tests::operator::Expect;
@@ -68,4 +71,37 @@ async fn a_refusal_on_the_device_rejects_the_payment_and_returns_its_value() {
     bench.press(Decision::Press).await;
     bench.poll_until_status(id(&other), "success").await;
     bench.engine.operator().must("audit verify").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_can_wait_for_the_device() {
+    let bench = Bench::start("--day 10 --txn 5 --auto 0", "bearer").await;
+    for (n, decision) in [(1, Decision::Press), (2, Decision::Refuse)] {
+        let (_code, answer) = bench.ask(12_000, n).await;
+        let line = format!("approve {} --yes --wait=5m", id(&answer));
+        let mut operator = bench.engine.operator();
+        let (outcome, ()) = tokio::join!(operator.outcome(&line), async {
+            bench.prompt().await;
+            bench.press(decision).await;
+        });
+        match (decision, outcome.reply.result) {
+            (Decision::Press, Ok(Answer::Decided(decided))) => {
+                assert_eq!(decided.status, DecidedStatus::Signed);
+            }
+            (Decision::Refuse, Err(fault)) => assert_eq!(fault.code, Code::LedgerRejected),
+            (_, odd) => panic!("{odd:?}"),
+        }
+    }
+
+    // The time of the command ends its wait, and not the request.
+    let (_code, answer) = bench.ask(12_000, 3).await;
+    let line = format!("approve {} --yes --wait=0", id(&answer));
+    let fault = bench.engine.operator().run_refused(&line).await;
+    assert_eq!(fault.code, Code::WaitRanOut);
+    bench.prompt().await;
+    bench.press(Decision::Press).await;
+    bench.poll_until_status(id(&answer), "success").await;
+    // A request that has already ended is refused with its end.
+    let fault = bench.engine.operator().run_refused(&line).await;
+    assert_eq!(fault.code, Code::AlreadyDecided, "{fault}");
 }

@@ -220,6 +220,7 @@ fn approve(model: &mut Model) {
         card: Some(view.card.digest.clone()),
         yes: true,
         confirm,
+        wait: None,
     });
     model.call(Purpose::Decide { id, approve: true }, order, Asking::Agreed);
 }

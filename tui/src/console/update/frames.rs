@@ -311,6 +311,7 @@ fn handle_decision(model: &mut Model, id: &str, approve: bool, result: Result<An
             let what = match done.status {
                 DecidedStatus::Signed => "approved and signed",
                 DecidedStatus::Executing => "approved, being carried out",
+                DecidedStatus::Executed => "approved and executed",
                 DecidedStatus::Denied => "denied",
                 DecidedStatus::AwaitingDevice => "approved: now sign it on the Ledger",
             };

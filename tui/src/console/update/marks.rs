@@ -206,6 +206,7 @@ fn send_next(model: &mut Model) {
                 card: Some(one.digest),
                 yes: true,
                 confirm: None,
+                wait: None,
             }),
             false => Order::Deny(Deny::one(one.id.clone())),
         };

@@ -120,6 +120,11 @@ pub(super) fn decision_result(to: &mut Sheet, decided: &DecidedAnswer) {
             to.line(&format!("Approved {id}: the trade of {amount} is being executed."));
             to.next("Follow it with", "bursar requests --all");
         }
+        (DecidedStatus::Executed, lane) => {
+            let lane = lane.text();
+            to.line(&format!("Approved {id}: the {lane} of {amount} is executed."));
+            to.next("See it with", &format!("bursar receipt {id}"));
+        }
         (DecidedStatus::Executing, Lane::Loan) => {
             to.line(&format!("Approved {id}: the loan of {amount} is being executed."));
             to.next("Follow it with", "bursar requests --all");

@@ -103,7 +103,13 @@ impl Session {
     /// Approves exactly the card that was printed.
     fn approve(&mut self, card: &Card, confirm: Option<Usd>) {
         let id = card.id.to_string();
-        let order = Approve { id: id.clone(), card: Some(card.digest.clone()), yes: true, confirm };
+        let order = Approve {
+            id: id.clone(),
+            card: Some(card.digest.clone()),
+            yes: true,
+            confirm,
+            wait: None,
+        };
         self.send(Order::Approve(order), Asking::Agreed, Some(id));
     }
 
