@@ -175,7 +175,23 @@ fn document(schema: Value, mut generator: SchemaGenerator) -> Value {
     document.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     document.extend(schema.as_object().cloned().unwrap_or_default());
     document.insert("$defs".to_owned(), Value::Object(all));
-    Value::Object(document)
+    let mut document = Value::Object(document);
+    translate_descriptions(&mut document);
+    document
+}
+
+/// Replaces the terms of Rust in descriptions, which come from the comments of the answer types.
+fn translate_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = text.replace("`None`", "`null`").replace("[`", "`").replace("`]", "`");
+            }
+            fields.values_mut().for_each(translate_descriptions);
+        }
+        Value::Array(values) => values.iter_mut().for_each(translate_descriptions),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Returns the names of the definitions to which a schema refers.

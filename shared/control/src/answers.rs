@@ -227,7 +227,7 @@ pub struct PolicyAnswer {
     /// Whether the policy allows all enabled networks, instead of a list.
     pub all_enabled: bool,
     pub payments: PaymentPolicyAnswer,
-    /// Boxed to keep [`Answer`] small.
+    // Boxed to keep `Answer` small.
     pub trading: Box<TradingPolicyAnswer>,
     pub lending: LendingPolicyAnswer,
     /// The changes that `policy edit` has just made, possibly none; `None` in answers to other commands.

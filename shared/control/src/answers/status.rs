@@ -41,7 +41,7 @@ pub struct ExecutingAnswer {
     pub step: String,
 }
 
-/// Maximum number of trades in execution that `status` lists.
+/// Maximum number of trades in execution that `status` lists; the schema of `executing` repeats it.
 pub const EXECUTING_SHOWN: usize = 16;
 
 /// The state of wallet, agent server and engine.
@@ -52,7 +52,7 @@ pub struct StatusAnswer {
     pub agents: usize,
     /// Number of requests that are waiting for a decision.
     pub requests: usize,
-    /// Trades in execution, at most [`EXECUTING_SHOWN`].
+    /// Trades in execution, at most 16.
     #[serde(default)]
     pub executing: Vec<ExecutingAnswer>,
     /// The hardware device, while requests or transactions wait for it.
