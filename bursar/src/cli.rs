@@ -8,8 +8,8 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use bursar_boot::service::{Platform, Scope};
-use bursar_control::answers::JsonVersion;
 use bursar_control::grammar::{ConfigOrder, Order};
+use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
 use bursar_pay::PayArgs;
 use bursar_tui::oneshot::{self, Options};

@@ -335,7 +335,7 @@ mod tests {
         let screen = Screen { plain: true, ..Screen::default() };
         let kind = |global: &GlobalOptions, screen: &Screen| Kind::choose(global, screen);
         let json = GlobalOptions {
-            json: Some(bursar_control::answers::JsonVersion::Two),
+            json: Some(bursar_control::json_version::JsonVersion::Two),
             ..GlobalOptions::default()
         };
         assert_eq!(kind(&GlobalOptions::default(), &screen), Ok(Some(Kind::Plain(None))));

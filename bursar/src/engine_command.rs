@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
-use bursar_control::answers::JsonVersion;
+use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::edition::Edition;

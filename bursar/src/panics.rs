@@ -6,7 +6,7 @@ use std::panic::PanicHookInfo;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
-use bursar_control::answers::JsonVersion;
+use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_serve::panics::location;

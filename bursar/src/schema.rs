@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use bursar_control::answers::{ActivityRow, Answer, JsonVersion, Warning};
+use bursar_control::answers::{ActivityRow, Answer, Warning};
+use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_pay::PurchaseAnswer;

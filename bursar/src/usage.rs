@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-use bursar_control::answers::JsonVersion;
+use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_tui::oneshot::{self, Options};

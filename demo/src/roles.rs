@@ -11,7 +11,7 @@ use crate::stage::print_line;
 use alloy_primitives::{Address, address};
 use anyhow::bail;
 use bursar_chain::failpoints::NoFailpoints;
-use bursar_control::answers::JsonVersion;
+use bursar_control::json_version::JsonVersion;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::model::Model;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};

@@ -1,15 +1,18 @@
 //! Validates what commands print against `bursar schema`, with a validator that is not ours.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::path::Path;
+use std::process::Output;
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use serde_json::Value;
 
+use crate::stage::bursar;
+
 /// The validators by the name of the command in the envelope.
 static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| {
-    let output = Command::new(env!("CARGO_BIN_EXE_bursar")).arg("schema").output().unwrap();
+    let output = output("schema");
     let all: Value = serde_json::from_slice(&output.stdout).unwrap();
     let outputs = all["anyOf"].as_array().unwrap().iter();
     let validators = outputs.map(|output| {
@@ -23,6 +26,10 @@ static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| {
     });
     validators.collect()
 });
+
+fn output(line: &str) -> Output {
+    bursar(Path::new("no folder"), line).output().unwrap()
+}
 
 /// Checks an envelope against the schema of its command.
 ///
@@ -38,10 +45,6 @@ pub(crate) fn check(envelope: &Value) -> Result<(), String> {
 
 #[test]
 fn a_schema_rejects_what_its_command_does_not_print() {
-    let output = |line: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
-        command.args(line.split(' ')).output().unwrap()
-    };
     // A schema is a document by itself.
     let one: Value = serde_json::from_slice(&output("schema requests").stdout).unwrap();
     let validator = jsonschema::validator_for(&one).unwrap();

@@ -269,14 +269,11 @@ impl LoanAsk {
 
     /// Describes an amount of the stablecoin.
     pub fn assets(&self, atoms: Atoms) -> Amount {
-        match networks::by_chain(self.chain) {
-            Some(network) => {
-                let coin = &network.stablecoin;
-                let amount = TokenAmount { atoms, decimals: coin.decimals };
-                Amount::new(amount, coin.symbol, Some(coin.address))
-            }
-            None => Amount::of_units(atoms, Address::ZERO).with_text(format!("{atoms} units")),
-        }
+        let Some(network) = networks::by_chain(self.chain) else {
+            return Amount::of_units(atoms, Address::ZERO).with_text(format!("{atoms} units"));
+        };
+        let coin = &network.stablecoin;
+        Amount::new(TokenAmount { atoms, decimals: coin.decimals }, coin.symbol, Some(coin.address))
     }
 
     /// Formats an amount of the stablecoin, like `25.000000 USDC`.

@@ -16,7 +16,6 @@ mod sends;
 mod settings;
 mod status;
 mod trading;
-pub mod version1;
 
 use bursar_core::auth::AuthMode;
 use bursar_core::card::Lane;
@@ -24,7 +23,6 @@ use bursar_core::change::Change;
 use bursar_core::fault::Fault;
 use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_core::status::PolicyVerdict;
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -131,41 +129,14 @@ pub enum Answer {
     Names(NamesAnswer),
 }
 
-/// A version of the JSON that commands print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum JsonVersion {
-    /// Amounts are texts, next to `…_atomic` numbers.
-    #[value(name = "1")]
-    One,
-    /// Each amount is an [`Amount`](bursar_core::amount::Amount).
-    #[default]
-    #[value(name = "2")]
-    Two,
-}
-
-impl JsonVersion {
-    /// Returns the version as the envelope has it.
-    pub fn number(self) -> u8 {
-        match self {
-            JsonVersion::One => 1,
-            JsonVersion::Two => 2,
-        }
-    }
-}
-
 impl Answer {
-    /// Returns the `data` of the JSON envelope.
-    pub fn data(&self, version: JsonVersion) -> serde_json::Value {
+    /// Returns the `data` of the JSON envelope, in the present version.
+    pub fn data(&self) -> serde_json::Value {
         if let Answer::Receipt(receipt) = self {
             return receipt.form.clone();
         }
         let mut tagged = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
-        let mut data =
-            tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take);
-        if version == JsonVersion::One {
-            version1::convert(self, &mut data);
-        }
-        data
+        tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take)
     }
 }
 

@@ -18,5 +18,6 @@
 pub mod answers;
 pub mod card_text;
 pub mod grammar;
+pub mod json_version;
 pub mod send_card;
 pub mod wire;

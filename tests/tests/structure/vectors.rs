@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bursar_chain::clock::manual::ManualClock;
-use bursar_control::answers::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::json;
 use bursar_core::limits::BODY_DEPTH_MAX;
@@ -319,7 +318,7 @@ async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
             engine.clock.advance(1_000);
             let mandate = engine.post("/mandate", &agent.read(engine.now_s())).await.1;
             assert_eq!(mandate["renews_at"], answer, "{zone}");
-            let shown = engine.operator().must("agent show bot").await.data(JsonVersion::Two);
+            let shown = engine.operator().must("agent show bot").await.data();
             assert_eq!(shown["renews_at"], answer, "{zone}");
             let at: jiff::Timestamp = answer.parse().unwrap();
             let left = at.as_second() - engine.now_s();

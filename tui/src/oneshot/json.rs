@@ -3,7 +3,8 @@
 
 use std::io::{self, Write};
 
-use bursar_control::answers::{JsonVersion, Warning};
+use bursar_control::answers::Warning;
+use bursar_control::json_version::JsonVersion;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bursar_control::answers::JsonVersion;
+use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
 
 use super::interrupt::{Interrupt, ctrl_c};

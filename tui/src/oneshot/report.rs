@@ -3,8 +3,9 @@
 
 use std::io::{self, Write};
 
-use bursar_control::answers::{Answer, JsonVersion, SecretField, StatusAnswer, Warning, version1};
+use bursar_control::answers::{Answer, SecretField, StatusAnswer, Warning};
 use bursar_control::grammar::StatusOrder;
+use bursar_control::json_version::{self, JsonVersion};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use serde_json::Value;
@@ -54,7 +55,7 @@ pub(super) fn finish(
     };
     let written = if let Some(version) = options.json {
         outcome.warnings.extend(shortfall::unread_parts(&answer));
-        let data = answer.data(version);
+        let data = json_version::data_of(&answer, version);
         let data = Data { answer: &data, secret_data: secret_data(&answer, returned_secret) };
         match &shortfall {
             None => Envelope::success(version, command, data, &outcome.warnings),
@@ -92,7 +93,7 @@ pub(super) fn finish_status(
         None => (condition::obstacle(status, options), condition::bar(status)),
     };
     let written = if let Some(version) = options.json {
-        let data = Answer::Status(status.clone()).data(version);
+        let data = json_version::data_of(&Answer::Status(status.clone()), version);
         let data = Data { answer: &data, secret_data: None };
         let failure = order
             .check
@@ -165,7 +166,7 @@ pub fn conclude(
     if let Some(version) = options.json {
         let mut data = data.clone();
         if version == JsonVersion::One {
-            version1::pay(&mut data);
+            json_version::pay(&mut data);
         }
         let data = Data { answer: &data, secret_data: None };
         let envelope = match failure {

@@ -3,8 +3,9 @@
 
 use std::io::{self, Write};
 
-use bursar_control::answers::{ActivityRow, JsonVersion, version1};
+use bursar_control::answers::ActivityRow;
 use bursar_control::grammar::{Order, WatchOrder};
+use bursar_control::json_version::{self, JsonVersion};
 use bursar_control::wire::{ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -106,7 +107,7 @@ fn write_entries(
     let mut rows = Vec::with_capacity(entries.len());
     for entry in entries {
         let mut row = serde_json::to_value(entry)?;
-        row.as_object_mut().into_iter().for_each(version1::activity_row);
+        row.as_object_mut().into_iter().for_each(json_version::activity_row);
         rows.push(row);
     }
     json::write_lines(out, &rows)

@@ -175,21 +175,23 @@ pub(super) async fn approve(
     for order in outcome.orders {
         signed = matches!(execute(&engine.execution, order).await, Ok(Some(_signature)));
     }
-    let status = match (signed, &record.status) {
+    let status = match order.wait {
+        Some(wait_s) if !signed => endings::wait(engine, card.id, wait_s, dialogue).await?,
+        _no_wait => approved_status(engine, &record, signed),
+    };
+    Ok(decided_answer(&card, status))
+}
+
+/// Returns the status of a request that was just approved.
+fn approved_status(engine: &EngineContext, record: &Request, signed: bool) -> DecidedStatus {
+    match (signed, &record.status) {
         (true, _any) => DecidedStatus::Signed,
         (false, Status::AwaitingDevice(_)) => DecidedStatus::AwaitingDevice,
-        (false, _plan) if engine.core.view().state.awaits_device_signature(&record) => {
+        (false, _plan) if engine.core.view().state.awaits_device_signature(record) => {
             DecidedStatus::AwaitingDevice
         }
         (false, _other) => DecidedStatus::Executing,
-    };
-    let status = match (status, order.wait) {
-        (DecidedStatus::Executing | DecidedStatus::AwaitingDevice, Some(wait_s)) => {
-            endings::wait(engine, card.id, wait_s, dialogue).await?
-        }
-        (known, _) => known,
-    };
-    Ok(decided_answer(&card, status))
+    }
 }
 
 /// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.

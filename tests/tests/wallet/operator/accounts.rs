@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use bursar_chain::clock::manual::ManualClock;
-use bursar_control::answers::{AgentAnswer, Answer, JsonVersion, RehearsalAnswer};
+use bursar_control::answers::{AgentAnswer, Answer, RehearsalAnswer};
 use bursar_control::wire::{Asking, Prompt};
 use bursar_core::codes::Code;
 use bursar_core::time::Utc;
@@ -66,9 +66,7 @@ fn renewal(answer: &Value) -> Result<String, String> {
 
 /// Returns the renewal of the agent's allowance as agent and operator read it; both must agree.
 async fn shown_renewal(engine: &TestEngine, bot: &Agent) -> Result<String, String> {
-    let shown = renewal(
-        &engine.operator().must(&format!("agent show {}", bot.id)).await.data(JsonVersion::Two),
-    );
+    let shown = renewal(&engine.operator().must(&format!("agent show {}", bot.id)).await.data());
     assert_eq!(renewal(&engine.post_read("/mandate", bot).await), shown);
     assert_eq!(renewal(&engine.post_read("/status", bot).await["agent"]), shown);
     shown
@@ -89,7 +87,7 @@ async fn a_renewal_at_an_unknown_time_has_a_reason() {
     assert_eq!(shown_renewal(&engine, &bot).await, Ok("2026-01-03T00:00:00Z".to_owned()));
 
     engine.operator().must("agent register idle").await;
-    let idle = engine.operator().must("agent show idle").await.data(JsonVersion::Two);
+    let idle = engine.operator().must("agent show idle").await.data();
     let reason = renewal(&idle).expect_err("no allowance");
     assert!(reason.contains("no policy"), "{reason}");
 }

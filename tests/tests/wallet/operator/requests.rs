@@ -1,6 +1,6 @@
 //! `requests`, and the decisions `approve` and `deny`, also with hostile agents.
 
-use bursar_control::answers::{Answer, JsonVersion, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, Prompt, ToClient, ToEngine};
@@ -166,7 +166,7 @@ async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones()
             assert_eq!(refused.code, code, "{line}: {refused}");
             assert!(refused.message.starts_with(&sentence), "{line}: {refused}");
         }
-        let receipt = operator.must(&format!("receipt {id}")).await.data(JsonVersion::Two);
+        let receipt = operator.must(&format!("receipt {id}")).await.data();
         assert!(receipt.to_string().contains(&format!("\"{id}-")), "{receipt}");
     }
 }

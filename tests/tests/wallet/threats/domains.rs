@@ -1,6 +1,5 @@
 //! Agents and merchants that lie about the payment's destination: every vector through `/sign`.
 
-use bursar_control::answers::JsonVersion;
 use bursar_control::card_text;
 use bursar_core::hosts::{HostEntry, HostLists};
 use bursar_core::ids::Name;
@@ -96,9 +95,8 @@ async fn t_03_every_url_of_a_challenge_is_checked_and_shown() {
             assert_eq!(reply, wanted, "{version}: {request:?} {top} {own} {second}: {answer}");
             if status == 202 {
                 let id = answer["request_id"].as_str().unwrap();
-                let shown =
-                    engine.operator().must(&format!("receipt {id}")).await.data(JsonVersion::Two);
-                let listed = engine.operator().must("requests").await.data(JsonVersion::Two);
+                let shown = engine.operator().must(&format!("receipt {id}")).await.data();
+                let listed = engine.operator().must("requests").await.data();
                 for url in [top, own, second] {
                     assert!(listed.to_string().contains(url), "{url}: {listed}");
                     assert!(shown.to_string().contains(url), "{url}: {shown}");

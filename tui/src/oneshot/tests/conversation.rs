@@ -1,6 +1,7 @@
 //! The ends of a conversation: lost engines, silence and Ctrl-C; and frames of other commands.
 
 use bursar_control::answers::*;
+use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Prompt;
 
 use super::*;

@@ -1,6 +1,7 @@
 //! `--json`: every outcome prints exactly one object on standard output.
 
 use bursar_control::answers::*;
+use bursar_control::json_version::{JsonVersion, data_of};
 
 use super::fixtures::*;
 use super::more_fixtures::*;
@@ -209,7 +210,7 @@ async fn the_former_shape_of_amounts_is_kept() {
     ];
     let mut shown = String::new();
     for (name, answer) in answers {
-        let data = serde_json::to_string_pretty(&answer.data(JsonVersion::One)).unwrap();
+        let data = serde_json::to_string_pretty(&data_of(&answer, JsonVersion::One)).unwrap();
         shown.push_str(&format!("{name} {data}\n"));
     }
     let ran = RunOutcome { exit: 0, out: shown, err: String::new() };

@@ -1,6 +1,7 @@
 //! Secrets that a command returns are shown only in the right place.
 
 use bursar_control::answers::*;
+use bursar_control::json_version::JsonVersion;
 
 use super::fixtures::*;
 use super::*;

@@ -1,6 +1,7 @@
 //! `watch`: the lines on standard output, the time of each flush, and the end of the stream.
 
-use bursar_control::answers::{ActivityRow, JsonVersion};
+use bursar_control::answers::ActivityRow;
+use bursar_control::json_version::JsonVersion;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::more_fixtures::activity_rows;

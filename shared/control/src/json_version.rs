@@ -1,10 +1,33 @@
-//! The former shape of answers, for `--json=1`: amounts were texts, next to `…_atomic` numbers.
+//! The versions of the JSON that commands print. In version 1 amounts were texts, next to `…_atomic` numbers.
 
+use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use super::Answer;
+use crate::answers::Answer;
 
 type Fields = Map<String, Value>;
+
+/// A version of the JSON that commands print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum JsonVersion {
+    /// Amounts are texts, next to `…_atomic` numbers.
+    #[value(name = "1")]
+    One,
+    /// Each amount is an [`Amount`](bursar_core::amount::Amount).
+    #[default]
+    #[value(name = "2")]
+    Two,
+}
+
+impl JsonVersion {
+    /// Returns the version as the envelope has it.
+    pub fn number(self) -> u8 {
+        match self {
+            JsonVersion::One => 1,
+            JsonVersion::Two => 2,
+        }
+    }
+}
 
 /// What a field had instead of an amount.
 #[derive(Clone, Copy)]
@@ -21,8 +44,17 @@ enum Former {
     Atoms,
 }
 
-/// Converts the `data` of an answer.
-pub(super) fn convert(answer: &Answer, data: &mut Value) {
+/// Returns the `data` of an answer in a version.
+pub fn data_of(answer: &Answer, version: JsonVersion) -> Value {
+    let mut data = answer.data();
+    if version == JsonVersion::One {
+        convert(answer, &mut data);
+    }
+    data
+}
+
+/// Converts the `data` of an answer to version 1.
+fn convert(answer: &Answer, data: &mut Value) {
     use Former::{Atoms, Coins, CoinsAlone, Text};
     match answer {
         Answer::Requests { .. } => each(&mut data["requests"], |row| {
@@ -87,12 +119,12 @@ pub(super) fn convert(answer: &Answer, data: &mut Value) {
     }
 }
 
-/// Converts a row of `watch` or `activity`.
+/// Converts a row of `watch` or `activity` to version 1.
 pub fn activity_row(row: &mut Fields) {
     amount(row, "amount", Former::TextAlone);
 }
 
-/// Converts the `data` of `bursar pay`.
+/// Converts the `data` of `bursar pay` to version 1.
 pub fn pay(data: &mut Value) {
     each(&mut data["paid"], |paid| {
         amount(paid, "amount", Former::Coins);
