@@ -1,4 +1,4 @@
-//! The versions of the JSON that commands print. In version 1 amounts were texts, next to `…_atomic` numbers.
+//! The versions of the JSON that commands print. In version 1 amounts were texts, next to `…_atomic` texts.
 
 use clap::ValueEnum;
 use serde_json::{Map, Value};
@@ -10,10 +10,10 @@ type Fields = Map<String, Value>;
 /// A version of the JSON that commands print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum JsonVersion {
-    /// Amounts are texts, next to `…_atomic` numbers.
+    /// Amounts are texts, next to `…_atomic` texts.
     #[value(name = "1")]
     One,
-    /// Each amount is an [`Amount`](bursar_core::amount::Amount).
+    /// Each amount of a token is one object.
     #[default]
     #[value(name = "2")]
     Two,

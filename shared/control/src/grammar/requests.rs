@@ -33,7 +33,7 @@ pub struct Approve {
     /// The amount in dollars, for a payment whose amount must be typed.
     #[arg(long, value_name = "AMOUNT", value_parser = Usd::parse)]
     pub confirm: Option<Usd>,
-    /// Wait until it is signed, also on a Ledger, or its transaction is final, like 90s or 15m [default: 15m].
+    /// Wait until it is signed, also on a Ledger, or its transaction is final: --wait=90s; --wait alone waits 15m.
     #[arg(long, value_name = "DURATION", value_parser = seconds, num_args = 0..=1, require_equals = true, default_missing_value = "15m")]
     pub wait: Option<u32>,
 }
