@@ -78,7 +78,8 @@ pub(super) async fn list(
         let decided = recent.iter().filter(|request| !shown.contains(&request.id));
         requests.extend(decided.map(|request| describe::request(request, None, &moment)));
     }
-    let left = truncate_to_fit(&mut requests, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 8));
+    // The rest of the frame is for the envelope and the warnings.
+    let left = truncate_to_fit(&mut requests, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 16));
     let warnings = if left == 0 {
         Vec::new()
     } else {
