@@ -249,7 +249,7 @@ pub(crate) fn check_envelope(ended: &ProgramEnd, violated: &mut Vec<String>) {
     for warning in warnings {
         check_message("a warning", warning["message"].as_str().unwrap_or_default(), violated);
     }
-    if document["v"] != 1 || !document["warnings"].is_array() {
+    if document["v"] != 2 || !document["warnings"].is_array() {
         violated.push(format!("the envelope is not complete: {document:.300}"));
     }
     if document["ok"] == true {
