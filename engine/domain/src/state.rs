@@ -42,7 +42,6 @@ pub struct State {
     pub wallet: Option<Arc<Wallet>>,
     /// Keyed by [`Name::key`].
     pub policies: Arc<BTreeMap<String, Arc<PolicyRecord>>>,
-    /// The highest version of a deleted policy; a new policy begins above it.
     pub policy_versions: u64,
     pub agents: Arc<BTreeMap<AgentId, Arc<Agent>>>,
     /// Ids of deleted agents.

@@ -10,12 +10,11 @@ use crate::state::State;
 
 /// Creates a policy, or replaces its earlier version.
 pub(super) fn set(state: &mut State, name: &Name, version: u64, policy: &Policy) {
+    state.policy_versions = state.policy_versions.max(version);
     let record = PolicyRecord { name: name.clone(), version, policy: policy.clone() };
     Arc::make_mut(&mut state.policies).insert(name.key(), Arc::new(record));
 }
 
 pub(super) fn delete(state: &mut State, name: &Name) {
-    if let Some(removed) = Arc::make_mut(&mut state.policies).remove(&name.key()) {
-        state.policy_versions = state.policy_versions.max(removed.version);
-    }
+    Arc::make_mut(&mut state.policies).remove(&name.key());
 }

@@ -60,10 +60,7 @@ pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
 }
 
 fn set(state: &State, name: &Name, policy: &Policy, before: Option<&Policy>) -> Event {
-    // A version of a name never returns, because a card's digest names the policy by its version.
-    let former =
-        state.policies.get(&name.key()).map_or(state.policy_versions, |record| record.version);
-    let version = former.saturating_add(1);
+    let version = state.policy_versions.saturating_add(1);
     let before = before.map(|before| Box::new(before.clone()));
     Event::PolicySet { name: name.clone(), version, policy: Box::new(policy.clone()), before }
 }

@@ -132,7 +132,7 @@ async fn activity_lists_every_payment_outcome_and_operator_command() {
         ("seed.added", Some("S001, 12 words")),
         ("address.renamed", Some("spare to fresh")),
         ("address.deleted", Some("fresh")),
-        ("policy.set", Some("q v1")),
+        ("policy.set", Some("q v4")),
         ("wallet.password_changed", None),
         ("policy.deleted", Some("q")),
         ("agent.registered", Some("other, hmac")),
