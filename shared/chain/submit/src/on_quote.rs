@@ -104,14 +104,6 @@ pub(crate) fn needs_quote(one: &Submission, rules: &Rules, at: Utc) -> bool {
     impatient || (urgent && !last.declined)
 }
 
-/// Returns whether the last attempt is a signed empty transaction that the next block would take.
-fn is_empty_at_price(one: &Submission, quote: &Quote) -> bool {
-    one.attempts.last().is_some_and(|last| {
-        let is_signed_empty = matches!(last.kind, Kind::Empty { .. }) && last.raw.is_some();
-        is_signed_empty && last.fees.max_price() >= quote.fee.needed
-    })
-}
-
 /// Returns whether a submission has waited longer than `patience_ms`. If so, a lower nonce may be missing.
 pub(crate) fn is_stuck(one: &Submission, patience_ms: i64, at: Utc) -> bool {
     let first = one.attempts.first();
@@ -197,7 +189,9 @@ impl Draft {
             }
             let Some(one) = self.outbox.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
-            if rules.person_signs && is_empty_at_price(one, quote) {
+            // A person signs again only if the signed empty transaction pays too little for the next block.
+            let pays_enough = tried.fees.max_price() >= quote.fee.needed;
+            if rules.person_signs && matches!(tried.kind, Kind::Empty { .. }) && pays_enough {
                 continue;
             }
             // After an empty transaction, only further empty transactions are offered.
