@@ -121,7 +121,11 @@ async fn ctrl_c_ends_watch_with_a_hint_to_resume() {
             assert_eq!(stage.engine.message().await, None);
             stage
         });
-        assert_snapshot("watch_interrupted", "watch", &ran.await);
+        let name = match json {
+            Some(JsonVersion::One) => "watch_interrupted_1",
+            Some(JsonVersion::Two) | None => "watch_interrupted",
+        };
+        assert_snapshot(name, "watch", &ran.await);
     }
 }
 
