@@ -43,6 +43,7 @@ pub mod codes;
 pub mod derivation;
 pub mod digest;
 pub mod fault;
+mod hold_reason;
 pub mod hosts;
 pub mod ids;
 pub mod json;
