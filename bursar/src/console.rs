@@ -329,15 +329,13 @@ impl Connector for InProcess<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bursar_control::json_version::JsonVersion;
 
     #[test]
     fn plain_console_needs_no_terminal_and_refuses_options_of_commands() {
         let screen = Screen { plain: true, ..Screen::default() };
         let kind = |global: &GlobalOptions, screen: &Screen| Kind::choose(global, screen);
-        let json = GlobalOptions {
-            json: Some(bursar_control::json_version::JsonVersion::Two),
-            ..GlobalOptions::default()
-        };
+        let json = GlobalOptions { json: Some(JsonVersion::Two), ..GlobalOptions::default() };
         assert_eq!(kind(&GlobalOptions::default(), &screen), Ok(Some(Kind::Plain(None))));
         assert_eq!(kind(&json, &screen), Err(OptionsOfCommands));
         assert_eq!(kind(&json, &Screen::default()), Ok(None));

@@ -74,7 +74,7 @@ pub async fn run(args: &PayArgs, options: &Options) -> u8 {
     let warnings = &purchase.record.warnings;
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let streams: (&mut dyn io::Write, &mut dyn io::Write) = (&mut out, &mut err);
-    oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, options, streams)
+    oneshot::conclude(COMMAND, data, failure.as_ref(), warnings, options, streams)
 }
 
 /// Reads and checks the environment and the arguments. Sends nothing.

@@ -153,10 +153,11 @@ pub fn succeed(
 
 /// Ends a command that needed no engine and printed its own text, and returns the exit code.
 ///
-/// With `--json` it writes an envelope with `data`, the data of `bursar pay`. A failure has `data` too, because a partial result is useful.
+/// With `--json` it writes an envelope with `data`, which is that of `bursar pay`. A failure has `data` too, because a
+/// partial result is useful.
 pub fn conclude(
     command: &str,
-    data: &Value,
+    mut data: Value,
     failure: Option<&Failure>,
     warnings: &[Warning],
     options: &Options,
@@ -164,7 +165,6 @@ pub fn conclude(
 ) -> u8 {
     let exit = failure.map_or(0, |failure| failure.fault.code.exit());
     if let Some(version) = options.json {
-        let mut data = data.clone();
         if version == JsonVersion::One {
             json_version::pay(&mut data);
         }
