@@ -181,10 +181,7 @@ impl Price {
             Some((symbol, decimals)) => {
                 Amount::new(TokenAmount { atoms: self.atoms, decimals }, symbol, None)
             }
-            None => {
-                let text = format!("{} units of {}", self.atoms, self.asset);
-                Amount::of_units(self.atoms, Address::ZERO).with_text(text)
-            }
+            None => Amount::of_units(self.atoms, self.asset.clone()),
         };
         Amount { token: Some(self.asset.clone()), ..amount }
     }

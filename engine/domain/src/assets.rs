@@ -3,8 +3,7 @@
 use alloy_primitives::{Address, U256};
 use bursar_core::amount::Amount;
 use bursar_core::codes::Code;
-use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
-use bursar_core::text;
+use bursar_core::money::{Atoms, Bps, Usd};
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
 
@@ -136,7 +135,16 @@ pub fn has_moved(from: U256, to: U256) -> bool {
 impl TokenText {
     /// Describes an amount, with the token's symbol or its address as text: see [`text::symbol`].
     pub fn amount(&self, atoms: Atoms, token: Address) -> Amount {
-        let symbol = text::symbol(&self.symbol, &token.to_checksum(None));
-        Amount::new(TokenAmount { atoms, decimals: self.decimals }, &symbol, Some(token))
+        Amount::of_foreign(atoms, Some(self.decimals), &self.symbol, token)
+    }
+
+    /// Describes an amount, with the token's address behind its symbol in the text.
+    pub fn amount_with_address(&self, atoms: Atoms, token: Address) -> Amount {
+        let (amount, address) = (self.amount(atoms, token), token.to_checksum(None));
+        if amount.text.ends_with(&address) {
+            return amount;
+        }
+        let with_address = format!("{} ({address})", amount.text);
+        amount.with_text(with_address)
     }
 }

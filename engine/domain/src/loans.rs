@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, U256};
 use bursar_core::amount::Amount;
 use bursar_core::codes::Code;
-use bursar_core::money::{Atoms, Round, TokenAmount, Usd};
+use bursar_core::money::{Atoms, Round, Usd};
 use bursar_core::networks::{self, ChainId};
 use bursar_core::time::Utc;
 use bursar_morpho::decode::Decoded;
@@ -270,10 +270,9 @@ impl LoanAsk {
     /// Describes an amount of the stablecoin.
     pub fn assets(&self, atoms: Atoms) -> Amount {
         let Some(network) = networks::by_chain(self.chain) else {
-            return Amount::of_units(atoms, Address::ZERO).with_text(format!("{atoms} units"));
+            return Amount::without_token(atoms, "units");
         };
-        let coin = &network.stablecoin;
-        Amount::new(TokenAmount { atoms, decimals: coin.decimals }, coin.symbol, Some(coin.address))
+        Amount::of_stablecoin(atoms, &network.stablecoin)
     }
 
     /// Formats an amount of the stablecoin, like `25.000000 USDC`.

@@ -6,7 +6,7 @@ use bursar_core::card::{HoldReason, Lane};
 use bursar_core::client::Client;
 use bursar_core::hosts;
 use bursar_core::ids::{AgentId, Name, RequestId};
-use bursar_core::money::{Atoms, TokenAmount, Usd};
+use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::{self, ChainId, Network, Stablecoin};
 use bursar_core::time::{Moment, Utc};
 use bursar_x402::Echo;
@@ -272,28 +272,15 @@ impl PaymentAsk {
 
     /// Describes the amount.
     ///
-    /// Its text shows a token outside our table with its quoted symbol and its address. If the token does not describe
-    /// itself, the text is in its smallest unit.
+    /// Its text has the address of a token outside our table, and is in smallest units if the token has no decimals.
     pub fn described_amount(&self) -> Amount {
         if let Some(coin) = self.stablecoin() {
-            let amount = TokenAmount { atoms: self.amount, decimals: coin.decimals };
-            return Amount::new(amount, coin.symbol, Some(self.asset));
+            return Amount::of_stablecoin(self.amount, coin);
         }
-        let Some(text) = self.foreign().and_then(|foreign| foreign.text.as_ref()) else {
-            return Amount::of_units(self.amount, self.asset);
-        };
-        let amount = text.amount(self.amount, self.asset);
-        let asset = self.asset.to_checksum(None);
-        if amount.text.ends_with(&asset) {
-            return amount;
+        match self.foreign().and_then(|foreign| foreign.text.as_ref()) {
+            Some(text) => text.amount_with_address(self.amount, self.asset),
+            None => Amount::of_units(self.amount, self.asset.to_checksum(None)),
         }
-        let with_address = format!("{} ({asset})", amount.text);
-        amount.with_text(with_address)
-    }
-
-    /// Formats the amount, like `1.500000 USDC`.
-    pub fn amount_text(&self) -> String {
-        self.described_amount().text
     }
 
     /// Returns the host that requests the payment, from the URL that the agent called, else from the offer's URL.

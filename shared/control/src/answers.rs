@@ -69,7 +69,7 @@ pub struct Reply {
 }
 
 /// The field of an answer to which a secret belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretField {
     /// An agent's token or shared secret.

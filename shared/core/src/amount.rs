@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::money::{Atoms, TokenAmount};
+use crate::networks::Stablecoin;
+use crate::text;
 
 /// An amount of a coin or token; every answer of a command that has one uses this shape.
 ///
@@ -19,7 +21,7 @@ pub struct Amount {
     pub coins: Option<String>,
     /// With the symbol, like `1.500000 USDC`.
     pub text: String,
-    /// The contract, EIP-55: the zero address is the native coin. `None` for shares that are not a token.
+    /// The contract, EIP-55; the zero address is the native coin, and `None` stands for units that are not a token.
     pub token: Option<String>,
 }
 
@@ -38,25 +40,39 @@ impl Amount {
         }
     }
 
-    /// Describes an amount of a token whose decimals are unknown.
-    pub fn of_units(atoms: Atoms, token: Address) -> Self {
-        let token = token.to_checksum(None);
-        Self {
-            atoms: atoms.to_string(),
-            decimals: None,
-            coins: None,
-            text: format!("{atoms} units of {token}"),
-            token: Some(token),
+    /// Describes an amount of a network's stablecoin.
+    pub fn of_stablecoin(atoms: Atoms, coin: &Stablecoin) -> Self {
+        let amount = TokenAmount { atoms, decimals: coin.decimals };
+        Self::new(amount, coin.symbol, Some(coin.address))
+    }
+
+    /// Describes an amount of a token outside our table.
+    ///
+    /// `symbol` is the token's own text. Without decimals the amount is in the smallest unit.
+    pub fn of_foreign(atoms: Atoms, decimals: Option<u8>, symbol: &str, token: Address) -> Self {
+        let address = token.to_checksum(None);
+        match decimals {
+            Some(decimals) => {
+                let symbol = text::symbol(symbol, &address);
+                Self::new(TokenAmount { atoms, decimals }, &symbol, Some(token))
+            }
+            None => Self::of_units(atoms, address),
         }
     }
 
-    /// Describes shares of a market, which are no token.
-    pub fn of_shares(atoms: Atoms) -> Self {
+    /// Describes an amount of a token whose decimals are unknown.
+    pub fn of_units(atoms: Atoms, token: String) -> Self {
+        let amount = Self::without_token(atoms, &format!("units of {token}"));
+        Self { token: Some(token), ..amount }
+    }
+
+    /// Describes a number of units that are not a token, such as the shares of a market.
+    pub fn without_token(atoms: Atoms, unit: &str) -> Self {
         Self {
             atoms: atoms.to_string(),
             decimals: None,
             coins: None,
-            text: format!("{atoms} shares"),
+            text: format!("{atoms} {unit}"),
             token: None,
         }
     }

@@ -5,7 +5,6 @@ use bursar_chain::multicall::ReadFault;
 use bursar_core::amount::Amount;
 use bursar_core::money::{Atoms, Round, TokenAmount, Usd};
 use bursar_core::networks::Network;
-use bursar_core::text;
 
 /// The holdings of an address on one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,12 +93,12 @@ impl TokenHolding {
     pub fn described(&self) -> Option<Amount> {
         let atoms = self.amount.ok()?;
         let token = self.token.unwrap_or_default();
-        let Some(decimals) = self.decimals else { return Some(Amount::of_units(atoms, token)) };
-        let symbol = match self.is_verified() {
-            true => self.symbol.clone(),
-            false => text::symbol(&self.symbol, &token.to_checksum(None)),
+        let amount = match self.decimals.filter(|_decimals| self.is_verified()) {
+            Some(decimals) => {
+                Amount::new(TokenAmount { atoms, decimals }, &self.symbol, Some(token))
+            }
+            None => Amount::of_foreign(atoms, self.decimals, &self.symbol, token),
         };
-        let amount = Amount::new(TokenAmount { atoms, decimals }, &symbol, Some(token));
         Some(Amount { coins: self.formatted(), ..amount })
     }
 

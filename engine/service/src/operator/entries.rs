@@ -24,8 +24,7 @@ pub(super) fn preview(engine: &EngineContext, events: Vec<Event>) -> Vec<String>
 
 /// Returns a line for each change of a row, or one line for the row.
 fn preview_lines(row: &ActivityRow) -> Vec<String> {
-    let amount = row.amount.as_ref().map(|amount| &amount.text);
-    let about = [row.agent.as_ref(), amount, row.host.as_ref(), row.detail.as_ref()];
+    let about = [row.agent.as_ref(), row.amount_text(), row.host.as_ref(), row.detail.as_ref()];
     let about: Vec<&str> = about.into_iter().flatten().map(String::as_str).collect();
     let kind = row.kind.text().replace(['.', '_'], " ");
     let head = format!("{kind}: {}", about.join(", "));

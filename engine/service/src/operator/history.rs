@@ -212,10 +212,10 @@ fn row(
     settlement: Option<&Settlement>,
     status: RequestStatus,
 ) -> HistoryRow {
-    let amounts = match &request.ask {
-        LaneAsk::Payment(payment) => payment_amounts(payment),
-        LaneAsk::Trade(trade) => trade_amounts(request, trade),
-        LaneAsk::Loan(loan) => loan_amounts(request, loan),
+    let columns = match &request.ask {
+        LaneAsk::Payment(payment) => payment_columns(payment),
+        LaneAsk::Trade(trade) => trade_columns(request, trade),
+        LaneAsk::Loan(loan) => loan_columns(request, loan),
     };
     let agent = state.agents.get(&request.agent).map(|agent| agent.name.as_str().to_owned());
     let host = request.ask.host();
@@ -235,13 +235,13 @@ fn row(
         status,
         step: step(request),
         amount: request.ask.amount(),
-        symbol_unknown_reason: reason_if_absent(&amounts.symbol, token),
-        symbol: amounts.symbol,
-        usd_unknown_reason: reason_if_absent(&amounts.usd, token),
-        usd: amounts.usd,
-        asset: amounts.asset,
+        symbol_unknown_reason: reason_if_absent(&columns.symbol, token),
+        symbol: columns.symbol,
+        usd_unknown_reason: reason_if_absent(&columns.usd, token),
+        usd: columns.usd,
+        asset: columns.asset,
         network: format!("eip155:{}", request.ask.chain()),
-        payee: amounts.payee,
+        payee: columns.payee,
         payee_name: payees::label(state, request).cloned(),
         host_unknown_reason: reason_if_absent(&host, "no URL was named"),
         host,
@@ -254,17 +254,17 @@ fn row(
 }
 
 /// The columns of a row that differ by lane.
-struct Amounts {
+struct LaneColumns {
     symbol: Option<String>,
     usd: Option<String>,
     asset: String,
     payee: String,
 }
 
-fn payment_amounts(payment: &PaymentAsk) -> Amounts {
+fn payment_columns(payment: &PaymentAsk) -> LaneColumns {
     let text = payment.foreign().and_then(|asset| asset.text.as_ref());
     let coin = payment.stablecoin();
-    Amounts {
+    LaneColumns {
         symbol: coin
             .map(|coin| coin.symbol.to_owned())
             .or_else(|| text.map(|text| text.symbol.clone())),
@@ -274,9 +274,9 @@ fn payment_amounts(payment: &PaymentAsk) -> Amounts {
     }
 }
 
-fn trade_amounts(request: &Request, trade: &TradeAsk) -> Amounts {
+fn trade_columns(request: &Request, trade: &TradeAsk) -> LaneColumns {
     let token = &trade.token_in;
-    Amounts {
+    LaneColumns {
         symbol: Some(token.symbol.clone()),
         usd: trade.quote.value_in.map(|usd| usd.to_string()),
         asset: token.address.unwrap_or_default().to_checksum(None),
@@ -284,9 +284,9 @@ fn trade_amounts(request: &Request, trade: &TradeAsk) -> Amounts {
     }
 }
 
-fn loan_amounts(request: &Request, loan: &LoanAsk) -> Amounts {
+fn loan_columns(request: &Request, loan: &LoanAsk) -> LaneColumns {
     let coin = request.ask.network().map(|network| &network.stablecoin);
-    Amounts {
+    LaneColumns {
         symbol: coin.map(|coin| coin.symbol.to_owned()),
         usd: loan.value(&loan.quote).map(|usd| usd.to_string()),
         asset: coin.map_or(String::new(), |coin| coin.address.to_checksum(None)),

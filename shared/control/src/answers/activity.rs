@@ -40,3 +40,10 @@ pub struct ActivityRow {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
+
+impl ActivityRow {
+    /// Returns the amount for people.
+    pub fn amount_text(&self) -> Option<&String> {
+        self.amount.as_ref().map(|amount| &amount.text)
+    }
+}

@@ -43,6 +43,7 @@ pub struct AgentAnswer {
     /// Start of the next allowance, in UTC; `None` if the agent has no policy, or its renewal is held back.
     #[serde(default)]
     pub renews_at: Option<String>,
+    /// The time until then.
     #[serde(default)]
     pub renews_in_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,7 +36,7 @@ pub struct BalanceAnswer {
     pub decimals: Option<u8>,
     /// `None` if it could not be read.
     pub amount: Option<Amount>,
-    /// Why there is no amount, or none in whole coins.
+    /// Why the amount is unknown, or is known only in smallest units.
     pub amount_unknown_reason: Option<String>,
     /// Only for the network's dollar token.
     pub usd: Option<String>,

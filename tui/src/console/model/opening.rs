@@ -139,7 +139,7 @@ fn entry(row: &ActivityRow, zone: &Zone) -> String {
     let detail = row.detail.clone().filter(|_same| row.changes.is_empty());
     let known = [
         ("agent", &agent),
-        ("amount", &row.amount.as_ref().map(|amount| amount.text.clone())),
+        ("amount", &row.amount_text().cloned()),
         ("host", &row.host),
         ("about", &detail),
         ("request", &row.request),

@@ -54,8 +54,8 @@ fn agent(row: &AgentAnswer) -> String {
 }
 
 fn entry(row: &ActivityRow) -> String {
-    let amount = row.amount.as_ref().map(|amount| amount.text.clone());
-    let known = [&row.agent, &row.agent_id, &amount, &row.host, &row.detail, &row.request];
+    let (agent, id, amount) = (row.agent.as_ref(), row.agent_id.as_ref(), row.amount_text());
+    let known = [agent, id, amount, row.host.as_ref(), row.detail.as_ref(), row.request.as_ref()];
     let known: Vec<&str> = known.into_iter().flatten().map(String::as_str).collect();
     format!("{} {} {}", wording::kind(row.kind), row.kind, known.join(" "))
 }

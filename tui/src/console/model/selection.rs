@@ -185,3 +185,57 @@ fn chosen(row: &QueuedRequest, digest: String) -> Option<Chosen> {
         typing_threshold: threshold.unwrap_or(Usd::ZERO),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payment(atoms: &str, decimals: Option<u8>, symbol: &str, token: &str) -> Chosen {
+        let amount = Amount {
+            atoms: atoms.to_owned(),
+            decimals,
+            coins: None,
+            text: String::new(),
+            token: Some(token.to_owned()),
+        };
+        Chosen {
+            id: String::new(),
+            digest: String::new(),
+            agent: String::new(),
+            summary: format!("{atoms} {symbol}"),
+            amount,
+            payee: String::new(),
+            plan: None,
+            network: "Base".to_owned(),
+            usd: Usd::ZERO,
+            typing_threshold: Usd::ZERO,
+        }
+    }
+
+    /// Any token can call itself USDC, so only amounts of one contract are added.
+    #[test]
+    fn amounts_of_one_contract_are_added_exactly() {
+        // 2^256 - 1.
+        let most = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
+        let chosen = vec![
+            payment("1500000", Some(6), "USDC", "0xa"),
+            payment("1", Some(6), "USDC", "0xa"),
+            payment("2000000", Some(6), "USDC", "0xb"),
+            payment("1", Some(18), "WETH", "0xc"),
+            payment("7", None, "units of 0xd", "0xd"),
+            payment(most, Some(0), "MAX", "0xe"),
+            payment("1", Some(0), "MAX", "0xe"),
+        ];
+        let sums = Selection { chosen, ..Selection::default() }.sums();
+        let largest = format!("{most} MAX on Base");
+        let expected = [
+            largest.as_str(),
+            "1.500001 USDC on Base",
+            "2.000000 USDC on Base",
+            "0.000000000000000001 WETH on Base",
+            "7 units of 0xd on Base",
+            "1 MAX on Base",
+        ];
+        assert_eq!(sums, expected, "an overflow is not a sum");
+    }
+}

@@ -86,7 +86,7 @@ fn wallet_of(model: &Model) -> Option<(bool, bool)> {
 
 /// Describes a request that was refused without asking the operator.
 fn refusal(row: &ActivityRow) -> String {
-    let amount = row.amount.as_ref().map_or("a request", |amount| &amount.text);
+    let amount = row.amount_text().map_or("a request", String::as_str);
     let agent = row.agent.as_deref().or(row.agent_id.as_deref()).unwrap_or("an agent");
     format!("{amount} from {agent}")
 }

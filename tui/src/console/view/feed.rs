@@ -75,10 +75,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (shift.day_and_minute(&row.at), Role::Quiet),
             (wording::kind(row.kind), role),
             (agent, Role::Plain),
-            (
-                row.amount.as_ref().map(|amount| amount.text.clone()).unwrap_or_default(),
-                Role::Plain,
-            ),
+            (row.amount_text().cloned().unwrap_or_default(), Role::Plain),
             (about, Role::Quiet),
             (id, Role::Quiet),
         ]

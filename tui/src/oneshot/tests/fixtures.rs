@@ -93,7 +93,7 @@ pub(crate) fn usdc(coins: &str) -> Amount {
 }
 
 pub(crate) fn units(atoms: &str) -> Amount {
-    Amount::of_units(Atoms::parse(atoms).unwrap(), PAYER.parse().unwrap())
+    Amount::of_units(Atoms::parse(atoms).unwrap(), PAYER.into())
 }
 
 pub(crate) fn usdg(coins: &str) -> Amount {

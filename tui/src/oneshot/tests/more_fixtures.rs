@@ -355,7 +355,7 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
         name: "Steakhouse USDG".into(),
         trust: VenueTrust::Pinned,
         reason: "its address is on Bursar's list, and its curator is trusted".into(),
-        shares: Amount::of_shares(Atoms::parse("49000000000000000000").unwrap()),
+        shares: Amount::without_token(Atoms::parse("49000000000000000000").unwrap(), "shares"),
         worth: usdg("50.012345"),
         earned: Some(usdg("0.012345")),
         withdrawable: Some(usdg("20.000000")),

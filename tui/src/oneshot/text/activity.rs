@@ -19,7 +19,7 @@ pub(super) fn activity(to: &mut Sheet, activity: &ActivityAnswer) {
 }
 
 fn row(entry: &ActivityRow) -> [String; 6] {
-    let ActivityRow { seq, at, kind, agent_id, agent, amount, host, detail, .. } = entry;
+    let ActivityRow { seq, at, kind, agent_id, agent, host, detail, .. } = entry;
     let agent = agent.as_ref().or(agent_id.as_ref());
     let host = host.as_deref().map(quote_foreign);
     // The engine has quoted foreign text in the detail.
@@ -29,7 +29,7 @@ fn row(entry: &ActivityRow) -> [String; 6] {
         at.clone(),
         wording::kind(*kind),
         agent.cloned().unwrap_or_default(),
-        amount.as_ref().map(|amount| amount.text.clone()).unwrap_or_default(),
+        entry.amount_text().cloned().unwrap_or_default(),
         what,
     ]
 }

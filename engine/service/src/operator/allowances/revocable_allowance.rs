@@ -30,16 +30,12 @@ impl RevocableAllowance {
         let Self { known, network, allowance, token } = self;
         let unlimited = allowance.is_unlimited();
         let atoms = Atoms(allowance.amount);
-        let amount = match token.decimals {
+        let amount = match token.decimals.filter(|_decimals| token.verified) {
             Some(decimals) => {
-                let address = allowance.token.to_checksum(None);
-                let symbol = match token.verified {
-                    true => token.symbol.clone(),
-                    false => text::symbol(&token.symbol, &address),
-                };
-                Amount::new(TokenAmount { atoms, decimals }, &symbol, Some(allowance.token))
+                let amount = TokenAmount { atoms, decimals };
+                Amount::new(amount, &token.symbol, Some(allowance.token))
             }
-            None => Amount::of_units(atoms, allowance.token),
+            None => Amount::of_foreign(atoms, token.decimals, &token.symbol, allowance.token),
         };
         // An expiry after the year 9999 means that the allowance never expires.
         let until = allowance.until.filter(|seconds| *seconds < YEAR_10000);

@@ -160,7 +160,7 @@ fn describe(
         name: String::new(),
         trust: VenueTrust::Refused,
         reason: String::new(),
-        shares: Amount::of_shares(Atoms(shares)),
+        shares: Amount::without_token(Atoms(shares), "shares"),
         worth: amount(network, worth),
         earned: earnings(state, network, &place, worth),
         withdrawable: None,

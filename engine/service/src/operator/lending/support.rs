@@ -7,7 +7,7 @@ use bursar_control::wire::Asking;
 use bursar_core::amount::Amount;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::money::{Atoms, TokenAmount};
+use bursar_core::money::Atoms;
 use bursar_core::networks::Network;
 use bursar_domain::loans::{Standing, VenueRecord};
 use bursar_morpho::VenueId;
@@ -68,9 +68,7 @@ pub(super) fn only_network(
 }
 
 pub(super) fn amount(network: &Network, atoms: U256) -> Amount {
-    let coin = &network.stablecoin;
-    let amount = TokenAmount { atoms: Atoms(atoms), decimals: coin.decimals };
-    Amount::new(amount, coin.symbol, Some(coin.address))
+    Amount::of_stablecoin(Atoms(atoms), &network.stablecoin)
 }
 
 /// Returns the trust to show to the operator, from the venue's trust, its curator and owner, and the operator's

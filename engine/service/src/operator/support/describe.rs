@@ -152,7 +152,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
             // The token's address has its own field.
             let text = payment.foreign().and_then(|asset| asset.text.as_ref());
             let summary = text.map_or_else(
-                || payment.amount_text(),
+                || payment.described_amount().text,
                 |text| text.amount(payment.amount, payment.asset).text,
             );
             (summary, payment.asset, payment.payee)
