@@ -28,7 +28,7 @@ pub struct Amount {
 impl Amount {
     /// Describes an amount with known decimals.
     ///
-    /// `symbol` is as people read it: see [`text::symbol`](crate::text::symbol).
+    /// `symbol` is as people read it: see [`text::symbol`].
     pub fn new(amount: TokenAmount, symbol: &str, token: Option<Address>) -> Self {
         let coins = amount.to_column_text();
         Self {
