@@ -133,7 +133,7 @@ pub fn has_moved(from: U256, to: U256) -> bool {
 }
 
 impl TokenText {
-    /// Describes an amount, with the token's symbol or its address as text: see [`text::symbol`].
+    /// Describes an amount, with the token's symbol or its address as text: see [`bursar_core::text::symbol`].
     pub fn amount(&self, atoms: Atoms, token: Address) -> Amount {
         Amount::of_foreign(atoms, Some(self.decimals), &self.symbol, token)
     }
