@@ -132,7 +132,8 @@ impl Wallet {
     fn state(&self) -> Result<State, String> {
         let mut agents = self.must("agent list")?;
         // These counters change with every request or with time, so they are left out.
-        const COUNTERS: [&str; 4] = ["open", "padding_today", "requests_today", "reserved"];
+        const COUNTERS: [&str; 5] =
+            ["open", "padding_today", "renews_in_seconds", "requests_today", "reserved"];
         for agent in agents["agents"].as_array_mut().into_iter().flatten() {
             if let Some(members) = agent.as_object_mut() {
                 members.retain(|name, _| !COUNTERS.contains(&name.as_str()));
