@@ -5,6 +5,7 @@ use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
+use bursar_core::lock_cause::LockCause;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::payee_label::PayeeLabel;
@@ -352,30 +353,6 @@ impl Event {
             return None;
         };
         Some(asked)
-    }
-}
-
-/// The reason for which the wallet was locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LockCause {
-    Operator,
-    /// The engine stopped.
-    Stop,
-    /// The wallet was not used for as long as the setting `lock.idle` allows.
-    Idle,
-    /// The machine had slept.
-    Sleep,
-}
-
-impl LockCause {
-    /// Returns the cause in words, for the operator.
-    pub fn text(self) -> &'static str {
-        match self {
-            LockCause::Operator => "by the operator",
-            LockCause::Stop => "the engine stopped",
-            LockCause::Idle => "automatically: it was not used",
-            LockCause::Sleep => "automatically: the machine had slept",
-        }
     }
 }
 

@@ -49,6 +49,7 @@ pub mod ids;
 pub mod json;
 pub mod lane;
 pub mod limits;
+pub mod lock_cause;
 pub mod money;
 pub mod networks;
 pub mod payee_label;

@@ -13,8 +13,8 @@ use bursar_core::limits::{
     CORE_BATCH_MAX, CORE_BATCH_QUICK_MAX, CORE_QUEUE_MAX, SIGNATURE_RECORD_DELAY_MS_MAX,
     SLOW_CORE_STEP_MS_MIN,
 };
+use bursar_core::lock_cause::LockCause;
 use bursar_core::time::Moment;
-use bursar_domain::event::LockCause;
 use bursar_domain::{Action, Request};
 use bursar_x402::signature::Signature65;
 use tokio::sync::{Semaphore, oneshot, watch};

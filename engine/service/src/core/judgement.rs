@@ -4,9 +4,9 @@
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::lock_cause::LockCause;
 use bursar_core::time::Moment;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::event::LockCause;
 use bursar_domain::payees::{self, Tally};
 use bursar_domain::{Action, Entry, Event, State, unsealed_tail};
 use zeroize::Zeroizing;

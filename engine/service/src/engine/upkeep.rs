@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bursar_core::lock_cause::LockCause;
 use bursar_core::time::Moment;
 use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
-use bursar_domain::event::LockCause;
 
 use crate::context::EngineContext;
 use crate::operator::wallet::lock::lock_unless_used;

@@ -13,8 +13,8 @@ use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
+use bursar_core::lock_cause::LockCause;
 use bursar_domain::Action;
-use bursar_domain::event::LockCause;
 
 use self::lock::lock;
 use self::open::{admit, open_with};

@@ -3,12 +3,12 @@
 use bursar_control::answers::Answer;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
+use bursar_core::lock_cause::LockCause;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_domain::agents::Credential;
 use bursar_domain::allowance::WindowStart;
-use bursar_domain::event::LockCause;
 use bursar_domain::{Event, Status};
 use bursar_tests::operator::Expect;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_domain::event::LockCause;
+use bursar_core::lock_cause::LockCause;
 
 use crate::blocking::blocking;
 use crate::context::EngineContext;
