@@ -155,11 +155,13 @@ impl Agent {
     }
 }
 
-/// A policy with its name and version.
+/// A policy with its name and numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRecord {
     pub name: Name,
-    /// Version number, unique among all versions of all policies.
+    /// The version, from 1 for each policy.
     pub version: u64,
+    /// The serial number of the version, unique among all versions of all policies.
+    pub serial: u64,
     pub policy: Policy,
 }

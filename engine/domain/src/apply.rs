@@ -75,8 +75,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::NetworkSet { chain, enabled } => {
             Arc::make_mut(&mut state.networks).insert(*chain, *enabled);
         }
-        Event::PolicySet { name, version, policy, .. } => {
-            policies::set(state, name, *version, policy);
+        Event::PolicySet { name, serial, policy, .. } => {
+            policies::set(state, name, *serial, policy);
         }
         Event::PolicyDeleted { name } => policies::delete(state, name),
         Event::AgentRegistered { id, name, credential } => {

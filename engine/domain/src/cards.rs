@@ -77,7 +77,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         None => request.ask.usd(),
     };
     let spent = *state.spent(agent, moment).of(lane);
-    let digest = card::digest(&terms, reason, policy.version);
+    let digest = card::digest(&terms, reason, policy.serial);
     let typed_from = typing_threshold(state, limits.per_request);
     Some(Card {
         id: request.id,
@@ -86,6 +86,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         obstacle: approval_refusal(state, request, moment).map(|refusal| refusal.describe()),
         policy: policy.name.clone(),
         policy_version: policy.version,
+        policy_serial: policy.serial,
         agent_name: agent.name.clone(),
         label: current_label(state, request),
         network_title: format!("{} ({})", network.title, network.chain),

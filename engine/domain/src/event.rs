@@ -57,7 +57,8 @@ pub enum Event {
     AddressAdded(Box<AddressAdded>),
     PolicySet {
         name: Name,
-        version: u64,
+        /// Unique among all versions of all policies.
+        serial: u64,
         policy: Box<Policy>,
         /// The earlier version of the policy, if there was one, so that this entry alone shows the change.
         before: Option<Box<Policy>>,

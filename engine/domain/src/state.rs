@@ -42,7 +42,8 @@ pub struct State {
     pub wallet: Option<Arc<Wallet>>,
     /// Keyed by [`Name::key`].
     pub policies: Arc<BTreeMap<String, Arc<PolicyRecord>>>,
-    pub policy_versions: u64,
+    /// The serial number of the newest version of a policy.
+    pub policy_serial: u64,
     pub agents: Arc<BTreeMap<AgentId, Arc<Agent>>>,
     /// Ids of deleted agents.
     ///
@@ -117,7 +118,7 @@ impl State {
             clock: self.clock,
             wallet: self.wallet.clone(),
             policies: Arc::clone(&self.policies),
-            policy_versions: self.policy_versions,
+            policy_serial: self.policy_serial,
             agents: Arc::clone(&self.agents),
             retired: Arc::clone(&self.retired),
             networks: Arc::clone(&self.networks),

@@ -191,7 +191,10 @@ pub struct LedgerAddressAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyAnswer {
     pub name: String,
+    /// From 1 for each policy.
     pub version: u64,
+    /// The serial number of the version, unique among all versions of all policies.
+    pub serial: u64,
     pub agents: usize,
     /// The enabled networks that the policy allows, with title and chain id.
     pub networks: Vec<String>,
@@ -269,7 +272,7 @@ impl PolicyAnswer {
     /// Describes a policy; `networks` are the enabled networks that it allows.
     pub fn of(
         name: &str,
-        version: u64,
+        (version, serial): (u64, u64),
         agents: usize,
         networks: Vec<String>,
         policy: &Policy,
@@ -281,6 +284,7 @@ impl PolicyAnswer {
         Self {
             name: name.to_owned(),
             version,
+            serial,
             agents,
             networks,
             all_enabled: policy.networks == AllowedNetworks::AllEnabled,

@@ -234,6 +234,7 @@ mod tests {
             obstacle: None,
             policy: "p".parse().unwrap(),
             policy_version: 7,
+            policy_serial: 9,
             agent_name: "bot".parse().unwrap(),
             label: "pay".parse().unwrap(),
             network_title: "Base".into(),

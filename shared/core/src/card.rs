@@ -228,7 +228,10 @@ pub struct Card {
     /// Why an approval would be refused at the moment, in one sentence.
     pub obstacle: Option<String>,
     pub policy: Name,
+    /// The version, from 1 for each policy.
     pub policy_version: u64,
+    /// The serial number of the version, unique among all versions of all policies; part of the digest.
+    pub policy_serial: u64,
     pub agent_name: Name,
     /// The paying address's label.
     pub label: Name,
@@ -305,7 +308,9 @@ pub struct DeviceCard {
 }
 
 /// Returns the SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.
-pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
+///
+/// `policy_serial` names the version: two policies may have the same version.
+pub fn digest(terms: &Terms, hold: HoldReason, policy_serial: u64) -> String {
     let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let trade = terms.trade.as_ref();
     let minimum_out = trade.map_or(Value::Null, |trade| Value::from(trade.minimum_out.as_str()));
@@ -319,7 +324,7 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
         .with("minimum_out", minimum_out)
         .with("network", terms.network.as_str())
         .with("payee", terms.payee.as_str())
-        .with("policy_version", policy_version)
+        .with("policy_version", policy_serial)
         .with("request_url", optional(&terms.request_url))
         .with("resource_url", optional(&terms.resource_url))
         .with("valid_seconds", terms.valid_seconds);

@@ -60,9 +60,9 @@ pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
 }
 
 fn set(state: &State, name: &Name, policy: &Policy, before: Option<&Policy>) -> Event {
-    let version = state.policy_versions.saturating_add(1);
+    let serial = state.policy_serial.saturating_add(1);
     let before = before.map(|before| Box::new(before.clone()));
-    Event::PolicySet { name: name.clone(), version, policy: Box::new(policy.clone()), before }
+    Event::PolicySet { name: name.clone(), serial, policy: Box::new(policy.clone()), before }
 }
 
 fn unknown_policy(name: &Name) -> Refusal {

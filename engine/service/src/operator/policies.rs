@@ -88,7 +88,7 @@ async fn edit(
         let agents = answer(engine, &name)?.agents;
         let lines = looser.iter().map(Change::text).collect();
         agree(dialogue, lines, &loosening_question(agents)).await?;
-        if find(engine, &name)?.version != before.version {
+        if find(engine, &name)?.serial != before.serial {
             return Err(Fault::new(Code::PolicyChanged));
         }
     }

@@ -124,8 +124,8 @@ async fn a_card_marks_first_payments_and_counts_authorized_ones() {
     // The digest of a card covers none of these facts.
     let id = stage.hold(BASE, PAY_TO).await;
     let card = stage.card(&id).await;
-    assert_eq!(card.digest, digest(&card.terms, card.hold, card.policy_version));
-    assert_eq!(first.digest, digest(&first.terms, first.hold, first.policy_version));
+    assert_eq!(card.digest, digest(&card.terms, card.hold, card.policy_serial));
+    assert_eq!(first.digest, digest(&first.terms, first.hold, first.policy_serial));
 }
 
 #[tokio::test]

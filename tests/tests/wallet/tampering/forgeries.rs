@@ -22,11 +22,11 @@ fn loosen_policy(policy: &mut Policy) {
     policy.payments.auto_below = Usd::dollars(1000);
 }
 
-/// Returns name, version and value of the policy in the entries.
+/// Returns name, serial number and value of the policy in the entries.
 fn policy(forger: &mut Forger) -> (bursar_core::ids::Name, u64, Policy) {
     let set = forger.events().find_map(|event| match event {
-        Event::PolicySet { name, version, policy, .. } => {
-            Some((name.clone(), *version, (**policy).clone()))
+        Event::PolicySet { name, serial, policy, .. } => {
+            Some((name.clone(), *serial, (**policy).clone()))
         }
         _other => None,
     });
@@ -170,11 +170,11 @@ async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
     let warnings = stage
         .restart_after(|stage| {
             let mut forger = Forger::open(&stage.journal());
-            let (name, version, mut policy) = policy(&mut forger);
-            let version = version + 1;
+            let (name, serial, mut policy) = policy(&mut forger);
+            let serial = serial + 1;
             let before = Some(Box::new(policy.clone()));
             loosen_policy(&mut policy);
-            forger.append(Event::PolicySet { name, version, policy: Box::new(policy), before });
+            forger.append(Event::PolicySet { name, serial, policy: Box::new(policy), before });
             forger.write_back();
         })
         .await;
@@ -189,12 +189,12 @@ async fn a_tightening_after_the_last_seal_with_a_false_old_value_is_untrusted() 
     let warnings = stage
         .restart_after(|stage| {
             let mut forger = Forger::open(&stage.journal());
-            let (name, version, mut policy) = policy(&mut forger);
+            let (name, serial, mut policy) = policy(&mut forger);
             let mut before = policy.clone();
             before.payments.daily = Usd::dollars(1);
             policy.payments.auto_below = Usd::ZERO;
             let (policy, before) = (Box::new(policy), Some(Box::new(before)));
-            forger.append(Event::PolicySet { name, version: version + 1, policy, before });
+            forger.append(Event::PolicySet { name, serial: serial + 1, policy, before });
             forger.write_back();
         })
         .await;

@@ -167,7 +167,7 @@ pub(crate) fn policy() -> PolicyAnswer {
     let entry = |text: &str| bursar_core::hosts::HostEntry::parse(text).unwrap();
     policy.payments.hosts.allowed = vec![entry("api.example.com"), entry("b.example")];
     let networks = vec!["Base (8453)".into(), "Robinhood Chain (4663)".into()];
-    PolicyAnswer::of("small spender", 3, 0, networks, &policy)
+    PolicyAnswer::of("small spender", (3, 9), 0, networks, &policy)
 }
 
 pub(crate) fn agent() -> AgentAnswer {
@@ -264,6 +264,7 @@ pub(crate) fn card(request_url: &str) -> Card {
         obstacle: None,
         policy: "small spender".parse().unwrap(),
         policy_version: 3,
+        policy_serial: 9,
         agent_name: "report bot".parse().unwrap(),
         label: "research".parse().unwrap(),
         network_title: "Base".into(),

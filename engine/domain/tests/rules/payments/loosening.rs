@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 use bursar_core::codes::Code;
-use bursar_core::ids::SeedId;
+use bursar_core::ids::{Name, SeedId};
 use bursar_core::money::Usd;
 use bursar_core::policy::{AllowedNetworks, Contracts, Policy};
 use bursar_domain::agents::Credential;
@@ -87,12 +87,29 @@ fn a_change_that_loosens_in_one_place_and_tightens_in_others_loosens() {
     assert_eq!(refusal.expect_err("the wallet is locked").code, Code::WalletLocked);
 }
 
+/// The versions of each policy count from 1. Serial numbers count all versions, because a card's digest has no name.
+#[test]
+fn each_policy_counts_its_own_versions() {
+    let mut world = world();
+    let other = build::name("other");
+    let created = Action::CreatePolicy { name: other.clone(), policy: Box::new(build::policy()) };
+    world.run(created).expect("created");
+    for _change in 0..2 {
+        world.edit(|policy| policy.payments.daily.0 += 1).expect("the wallet is open");
+    }
+    let numbers = |name: &Name| {
+        let record = world.state.policy(name).expect("a policy");
+        (record.version, record.serial)
+    };
+    assert_eq!((numbers(&policy_name()), numbers(&other)), ((3, 4), (1, 2)));
+}
+
 #[test]
 fn an_edit_that_changes_nothing_records_nothing() {
     let mut world = world();
-    let version = world.state.policy_versions;
+    let serial = world.state.policy_serial;
     assert_eq!(world.edit(|_same| ()).expect("nothing to refuse").events, []);
-    assert_eq!(world.state.policy_versions, version);
+    assert_eq!(world.state.policy_serial, serial);
 }
 
 /// Actions that grant something.

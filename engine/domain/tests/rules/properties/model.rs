@@ -19,7 +19,7 @@ const QUARTER_HOUR: i64 = 15 * MINUTE;
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) rules: [Rules; 2],
-    pub(crate) versions: [u64; 2],
+    pub(crate) serials: [u64; 2],
     pub(crate) agents: Vec<Agent>,
     pub(crate) network_on: bool,
     pub(crate) frozen: bool,
@@ -156,7 +156,7 @@ impl Model {
         };
         Self {
             rules: [VARIANTS[0], VARIANTS[1]],
-            versions: [1, 2],
+            serials: [1, 2],
             agents: (0..agents).map(agent).collect(),
             network_on: true,
             frozen: false,
@@ -193,13 +193,13 @@ impl Model {
     }
 
     pub(crate) fn edit_policy(&mut self, policy: usize, rules: Rules) {
-        let newest = self.versions.into_iter().max().expect("two policies");
-        (self.rules[policy], self.versions[policy]) = (rules, newest + 1);
+        let newest = self.serials.into_iter().max().expect("two policies");
+        (self.rules[policy], self.serials[policy]) = (rules, newest + 1);
     }
 
-    /// Returns the version of an agent's policy.
-    pub(crate) fn version(&self, agent: usize) -> Option<u64> {
-        self.agents[agent].commission.as_ref().map(|work| self.versions[work.policy])
+    /// Returns the serial number of the version of an agent's policy.
+    pub(crate) fn serial(&self, agent: usize) -> Option<u64> {
+        self.agents[agent].commission.as_ref().map(|work| self.serials[work.policy])
     }
 
     pub(crate) fn rules_of(&self, agent: usize) -> Option<Rules> {

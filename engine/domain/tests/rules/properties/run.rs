@@ -29,7 +29,7 @@ pub(crate) struct Run {
     pub(crate) ledger: Ledger,
     /// All requests so far, for repeats.
     asked: Vec<(usize, Identity, PaymentAsk)>,
-    /// The first card of each held request, and the policy version at that time.
+    /// The first card of each held request, and the serial number of the policy version at that time.
     cards: BTreeMap<RequestId, (String, u64)>,
     /// The events, answers and codes that occurred in this history.
     pub(crate) reached: BTreeSet<String>,

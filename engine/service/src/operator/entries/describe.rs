@@ -102,8 +102,8 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::AddressRenamed, Wallet, Some(format!("{from} to {to}")))
         }
         Event::AddressDeleted { label } => (EntryKind::AddressDeleted, Wallet, some_text(label)),
-        Event::PolicySet { name, version, .. } => {
-            (EntryKind::PolicySet, Wallet, Some(with_changes(format!("{name} v{version}"), event)))
+        Event::PolicySet { name, .. } => {
+            (EntryKind::PolicySet, Wallet, Some(with_changes(name.to_string(), event)))
         }
         Event::PolicyDeleted { name } => (EntryKind::PolicyDeleted, Wallet, some_text(name)),
         // The name at registration: a deleted agent has no current name.

@@ -73,7 +73,7 @@ pub(crate) fn policy(state: &State, record: &PolicyRecord) -> PolicyAnswer {
     });
     PolicyAnswer::of(
         record.name.as_str(),
-        record.version,
+        (record.version, record.serial),
         users.count(),
         reached.map(|row| format!("{} ({})", row.title, row.chain)).collect(),
         &record.policy,

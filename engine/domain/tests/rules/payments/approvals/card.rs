@@ -26,7 +26,7 @@ fn shows_the_terms_that_would_be_signed() {
     assert_eq!((card.spent.before, card.spent.after), (Usd(300_000), Usd(2_300_000)));
     assert_eq!((card.reserved, card.daily_limit), (Usd::dollars(2), Usd::dollars(100)));
     assert_eq!(card.expires_in_seconds, 900);
-    let digest = bursar_core::card::digest(terms, card.hold, card.policy_version);
+    let digest = bursar_core::card::digest(terms, card.hold, card.policy_serial);
     assert_eq!(card.digest, digest);
     world.approves(id);
     assert_eq!(world.card(id), None);

@@ -204,9 +204,9 @@ impl Run {
                 let scene = self.scene(agent, now);
                 self.ledger.hold(&self.world.records[&id], &scene);
                 let card = self.world.card(id).expect("a card");
-                let version = self.model.version(agent).expect("at work");
-                assert_eq!(card.policy_version, version);
-                self.cards.insert(id, (card.digest, version));
+                let serial = self.model.serial(agent).expect("at work");
+                assert_eq!(card.policy_serial, serial);
+                self.cards.insert(id, (card.digest, serial));
             }
             Answer::Signs(id) => {
                 assert_eq!((&refusals[..], &holds[..]), (&[][..], &[][..]), "signed");

@@ -17,13 +17,13 @@ impl Run {
     pub(super) fn approve(&mut self, pick: Pick, shown: CardChoice) {
         let (id, now) = (self.pick_request(pick), self.world.now());
         let agent = self.model.requests.get(&id).map(|known| known.agent);
-        let version = agent.and_then(|agent| self.model.version(agent));
+        let serial = agent.and_then(|agent| self.model.serial(agent));
         let (digest, fits) = match (shown, self.cards.get(&id)) {
             (CardChoice::Current, _) => {
                 (self.world.card(id).map_or(String::new(), |card| card.digest), true)
             }
             (CardChoice::AtArrival, Some((digest, then))) => {
-                (digest.clone(), Some(*then) == version)
+                (digest.clone(), Some(*then) == serial)
             }
             (CardChoice::AtArrival, None) | (CardChoice::Invalid, _) => ("0".repeat(64), false),
         };
