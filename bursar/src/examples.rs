@@ -54,7 +54,7 @@ pub(crate) const EXAMPLES: &[(&str, [&str; 2])] = &[
             "bursar history export june.csv --since 2026-06-01",
         ],
     ),
-    ("activity", ["bursar activity --limit 50", "bursar activity --before 120"]),
+    ("activity", ["bursar activity --limit 50", "bursar activity --raw --before 120"]),
     ("watch", ["bursar watch", "bursar watch --since 120"]),
     ("receipt", ["bursar receipt 4191", "bursar receipt 4191 --json"]),
     ("config", ["bursar config explain lock.idle", "bursar config set lock.idle 900"]),

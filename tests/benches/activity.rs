@@ -52,7 +52,7 @@ async fn main() {
         let begun = Instant::now();
         for page in 0..PAGES {
             let before = from - page * 200 + 1;
-            let line = format!("activity --before {before} --limit 200");
+            let line = format!("activity --raw --before {before} --limit 200");
             let Answer::Activity(answer) = operator.must(&line).await else { panic!("a page") };
             assert_eq!(answer.entries.len(), 200);
         }
@@ -93,7 +93,7 @@ async fn main() {
 }
 
 async fn head(operator: &mut Operator) -> u64 {
-    let Answer::Activity(answer) = operator.must("activity --limit 1").await else {
+    let Answer::Activity(answer) = operator.must("activity --raw --limit 1").await else {
         panic!("a page")
     };
     answer.entries.first().map_or(0, |row| row.seq)

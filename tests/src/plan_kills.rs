@@ -200,7 +200,7 @@ impl Kills {
 
     async fn is_closed(&self, scene: &mut Scene<'_>, answer: &Value) -> bool {
         let id = answer["request_id"].as_str().expect("an id");
-        let Ok(shown) = scene.operator.run("activity").await else { return false };
+        let Ok(shown) = scene.operator.run("activity --raw").await else { return false };
         let Ok(Answer::Activity(activity)) = shown.reply.result else { return false };
         let mut own = activity.entries.iter().filter(|row| row.request.as_deref() == Some(id));
         own.any(|row| row.kind == self.lane.closing_entry)

@@ -105,7 +105,7 @@ step activity owner activity --json
     );
     only.must("unlock");
     only.must("lower");
-    let last = |kind: &str| last_entry(only.must("activity"), kind);
+    let last = |kind: &str| last_entry(only.must("activity --raw"), kind);
     assert!(last("setting.changed") < last("wallet.unlocked"), "{}", only.text());
 }
 

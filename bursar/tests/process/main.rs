@@ -234,7 +234,7 @@ fn activity_shows_that_an_engine_was_killed() {
     let mut home = Home::new();
     home.create_wallet();
     let kinds = |limit: usize| -> Vec<String> {
-        let told = home.must(&format!("activity --limit {limit}"));
+        let told = home.must(&format!("activity --raw --limit {limit}"));
         let rows = told["entries"].as_array().unwrap().iter();
         rows.map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
     };

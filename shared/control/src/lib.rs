@@ -15,6 +15,7 @@
 //! # Ok::<(), bursar_control::grammar::LineError>(())
 //! ```
 
+pub mod activity_rows;
 pub mod answers;
 pub mod card_text;
 pub mod grammar;

@@ -182,7 +182,7 @@ pub(super) fn feed(newest: u64, count: u64) -> Vec<ActivityRow> {
         seq,
         at: format!("2026-01-01T00:{:02}:00Z", seq % 60),
         kind: kinds[usize::try_from(seq % 4).unwrap()].parse().unwrap(),
-        request: Some(fixtures::ID.to_owned()),
+        request: Some(format!("{seq:08x}-1111-4000-8000-000000000000")),
         agent_id: Some("ABC123".to_owned()),
         agent: Some("report bot".to_owned()),
         amount: Some(fixtures::usdc("1.500000")),

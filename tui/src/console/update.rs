@@ -11,7 +11,7 @@ mod notices;
 mod overlays;
 mod run_line;
 
-use bursar_control::grammar::{ActivityOrder, Order, WatchOrder};
+use bursar_control::grammar::{Order, WatchOrder};
 use bursar_control::wire::Asking;
 use bursar_core::fault::Fault;
 use crossterm::event::KeyEvent;
@@ -19,6 +19,7 @@ use crossterm::event::KeyEvent;
 use super::model::List;
 use super::model::feed::SEARCHED_ENTRIES;
 use super::model::overlay::{CardView, Overlay};
+use super::model::rows::page_order;
 use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamp_size};
 use crate::link::Received;
@@ -177,12 +178,12 @@ fn load_viewed_page(model: &mut Model) {
         Some(_filter) => model.server.feed.missing_page(None, SEARCHED_ENTRIES),
         // Load one screen in both directions.
         None => {
-            let reach = u64::from(model.size.1);
+            let reach = usize::from(model.size.1);
             model.server.feed.missing_page(model.server.viewed_entry, reach)
         }
     };
     if let (Some(page), false) = (missing, model.in_flight(&Purpose::Page)) {
-        let order = ActivityOrder { before: Some(page.before), limit: Some(page.limit) };
+        let order = page_order(Some(page.before), page.limit);
         model.call(Purpose::Page, Order::Activity(order), Asking::Silent);
     }
 }

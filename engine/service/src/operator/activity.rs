@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bursar_control::activity_rows::{ONE_SHOT_ENTRIES_MAX, shown_positions};
 use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer};
 use bursar_control::grammar::{ActivityOrder, WatchOrder};
 use bursar_core::codes::Code;
@@ -20,8 +21,12 @@ use crate::context::EngineContext;
 use crate::core::View;
 use crate::journal::{JournalError, visit_range};
 
-/// Entries shown without `--limit`.
+/// Rows shown without `--limit`.
 const DEFAULT_LIMIT: usize = 20;
+/// Maximum number of entries that are read for the rows of one answer.
+const READ_ENTRIES_MAX: u64 = 10_000;
+/// Number of entries that are read at once.
+const PART_ENTRIES: u64 = 500;
 
 pub(super) async fn list(
     engine: &Arc<EngineContext>,
@@ -36,12 +41,15 @@ pub(super) async fn list(
     let view = engine.core.view();
     let end = view.head.seq.saturating_add(1);
     let last = order.before.unwrap_or(end).min(end).saturating_sub(1);
-    let after = last.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
-    let mut entries = rows(engine, view, after, last).await?;
-    entries.reverse();
+    let (mut entries, mut more) = if order.raw {
+        let after = last.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
+        (newest_first(engine, &view, after, last).await?, after > 0)
+    } else {
+        shown_rows(engine, &view, last, limit).await?
+    };
     let left_out =
         truncate_to_fit(&mut entries, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 8));
-    let more = after > 0 || left_out > 0;
+    more |= left_out > 0;
     Ok(Answer::Activity(ActivityAnswer { entries, more }).into())
 }
 
@@ -96,6 +104,45 @@ pub(super) async fn watch(
 
 fn stopped_fault() -> Fault {
     Fault::because(Code::EngineDown, "The engine has stopped.")
+}
+
+/// Returns at most `limit` rows for people up to the entry `last`, newest first, and whether there are older ones.
+async fn shown_rows(
+    engine: &Arc<EngineContext>,
+    view: &Arc<View>,
+    last: u64,
+    limit: usize,
+) -> Result<(Vec<ActivityRow>, bool), Fault> {
+    let (mut entries, mut after) = (Vec::new(), last);
+    // The rows after the wanted ones show whether the last of these belongs to a one-shot.
+    let enough = limit.saturating_add(ONE_SHOT_ENTRIES_MAX).saturating_add(1);
+    loop {
+        let until = after;
+        after = after.saturating_sub(PART_ENTRIES);
+        entries.append(&mut newest_first(engine, view, after, until).await?);
+        let mut shown = shown_positions(&entries);
+        let is_end = after == 0 || last.saturating_sub(after) >= READ_ENTRIES_MAX;
+        if shown.len() >= enough || is_end {
+            let more = after > 0 || shown.len() > limit;
+            shown.truncate(limit);
+            let mut shown = shown.into_iter().peekable();
+            let rows = entries.into_iter().enumerate();
+            let rows = rows.filter(|(position, _row)| shown.next_if_eq(position).is_some());
+            return Ok((rows.map(|(_position, row)| row).collect(), more));
+        }
+    }
+}
+
+/// Reads the entries from `after + 1` to `last`, newest first.
+async fn newest_first(
+    engine: &Arc<EngineContext>,
+    view: &Arc<View>,
+    after: u64,
+    last: u64,
+) -> Result<Vec<ActivityRow>, Fault> {
+    let mut rows = rows(engine, Arc::clone(view), after, last).await?;
+    rows.reverse();
+    Ok(rows)
 }
 
 /// Reads the entries from `after + 1` to `last`, oldest first.

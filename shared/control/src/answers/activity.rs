@@ -6,7 +6,7 @@ use bursar_core::status::EntryKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Journal entries, newest first.
+/// Journal entries, newest first: one for each request, or with `--raw` all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivityAnswer {
     pub entries: Vec<ActivityRow>,

@@ -167,7 +167,7 @@ async fn a_forced_withdrawal_pays_what_a_plain_one_cannot() {
 
     // The journal counts the amount that came back, without the penalty.
     stage.await_booked(1).await;
-    let answer = stage.operator.must("activity").await;
+    let answer = stage.operator.must("activity --raw").await;
     let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
     let booked = |row: &&ActivityRow| row.kind == EntryKind::LoanWithdrawalBooked;
     let booked = activity.entries.iter().find(booked).expect("booked");

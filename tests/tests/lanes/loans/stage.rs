@@ -187,7 +187,7 @@ impl Stage {
     pub(crate) async fn await_booked(&mut self, count: usize) {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
-            let answer = self.operator.must("activity").await;
+            let answer = self.operator.must("activity --raw").await;
             let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
             let booked = |row: &&ActivityRow| row.kind == EntryKind::LoanWithdrawalBooked;
             if activity.entries.iter().filter(booked).count() >= count {

@@ -220,7 +220,7 @@ impl Scene {
     async fn journal(&mut self) -> Vec<ActivityRow> {
         let (mut rows, mut before) = (Vec::new(), String::new());
         loop {
-            let answer = self.operator.must(&format!("activity --limit 500{before}")).await;
+            let answer = self.operator.must(&format!("activity --raw --limit 500{before}")).await;
             let Answer::Activity(page) = answer else { panic!("{answer:?}") };
             rows.extend(page.entries);
             match rows.last() {

@@ -128,7 +128,7 @@ async fn agents_and_operator_see_effects_calls_and_progress() {
     // There was no other trade meanwhile, so the result equals the simulation.
     assert_eq!(end["amount_out"].to_string(), simulated, "{end}");
 
-    let Answer::Activity(activity) = stage.operator.must("activity --limit 100").await else {
+    let Answer::Activity(activity) = stage.operator.must("activity --raw --limit 100").await else {
         panic!("no activity")
     };
     let mut steps: Vec<String> = activity

@@ -377,7 +377,7 @@ impl Stage {
 
     async fn has_entry(&mut self, id: &Value, kind: EntryKind) -> bool {
         let id = id.as_str().expect("an id");
-        let answer = self.operator.must("activity").await;
+        let answer = self.operator.must("activity --raw").await;
         let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
         let own = |row: &&ActivityRow| row.request.as_deref() == Some(id);
         let mut own = activity.entries.iter().filter(own);

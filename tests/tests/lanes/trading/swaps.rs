@@ -38,7 +38,7 @@ async fn a_v4_swap_of_a_token_takes_its_input_by_a_permit() {
         let (amount, nonce) = stage.permit2_allowance(dollar, router).await;
         assert_eq!((amount, nonce), (U256::ZERO, round + 1));
     }
-    let activity = format!("{:?}", stage.operator.must("activity").await);
+    let activity = format!("{:?}", stage.operator.must("activity --raw").await);
     assert!(activity.contains("TradePermitSigned"), "{activity}");
 }
 

@@ -174,7 +174,7 @@ impl Stage {
         let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut before = u64::MAX;
         while before > 1 {
-            let page = self.operators[0].must(&format!("activity --before {before}")).await;
+            let page = self.operators[0].must(&format!("activity --raw --before {before}")).await;
             let Answer::Activity(ActivityAnswer { entries, .. }) = page else { panic!("{page:?}") };
             before = entries.last().expect("entry 1 is not listed yet").seq;
             for ActivityRow { kind, request, .. } in entries {

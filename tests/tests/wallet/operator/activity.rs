@@ -1,5 +1,7 @@
 //! `activity`: every journal entry exactly once, without secrets and without control characters.
 
+use std::collections::BTreeSet;
+
 use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer};
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
@@ -88,7 +90,7 @@ fn row_of_kind<'a>(rows: &'a [ActivityRow], kind: &str) -> &'a ActivityRow {
 #[tokio::test]
 async fn activity_lists_every_payment_outcome_and_operator_command() {
     let (engine, agent) = engine_with_activity().await;
-    let rows = activity(&mut engine.operator(), "activity --limit 500").await.entries;
+    let rows = activity(&mut engine.operator(), "activity --raw --limit 500").await.entries;
     for (kind, amount, host, detail) in [
         ("payment.authorized", "0.012000 USDC", "host1.example", None),
         ("payment.signed", "0.012000 USDC", "host1.example", None),
@@ -154,12 +156,39 @@ async fn activity_lists_every_payment_outcome_and_operator_command() {
     assert_eq!(rows.last().unwrap().at, "2026-01-01T00:00:00Z");
 }
 
+/// Each request has one row, at its newest entry. Pages of any size hold the same rows, except that a request may
+/// return on an older page with the state that it had there.
+#[tokio::test]
+async fn a_request_has_one_row_and_raw_shows_its_entries() {
+    let (engine, _agent) = engine_with_activity().await;
+    let mut operator = engine.operator();
+    let raw = activity(&mut operator, "activity --raw --limit 500").await.entries;
+    let rows = activity(&mut operator, "activity --limit 500").await;
+    assert!(!rows.more);
+    let mut seen = BTreeSet::new();
+    let is_newest = |row: &&ActivityRow| {
+        row.request.as_ref().is_none_or(|request| seen.insert(request.clone()))
+    };
+    let newest: Vec<_> = raw.iter().filter(is_newest).cloned().collect();
+    assert_eq!(seen.len(), 6, "every request of the journal");
+    assert!(newest.len() < raw.len());
+    assert_eq!(rows.entries, newest);
+    for limit in [1, 7, newest.len() - 1, newest.len()] {
+        let page = activity(&mut operator, &format!("activity --limit {limit}")).await;
+        assert_eq!(page.entries, newest[..limit]);
+        assert_eq!(page.more, limit < newest.len(), "{limit}");
+        let last = page.entries.last().expect("rows").seq;
+        let older = activity(&mut operator, &format!("activity --limit 1 --before {last}")).await;
+        assert_eq!(older.entries.first(), raw.iter().find(|row| row.seq < last), "{limit}");
+    }
+}
+
 #[tokio::test]
 async fn a_change_shows_its_old_and_new_value_as_text_and_as_data() {
     let (engine, _agent) = engine_with_activity().await;
     engine.operator().must("policy create wide --day 500 --txn 5").await;
     engine.operator().must("agent edit bot --policy wide").await;
-    let rows = activity(&mut engine.operator(), "activity --limit 500").await.entries;
+    let rows = activity(&mut engine.operator(), "activity --raw --limit 500").await.entries;
     let changes_of = |kind: &str| -> Vec<_> {
         let of = rows.iter().rev().filter(|row| row.kind.text() == kind);
         of.map(|row| row.detail.clone().unwrap_or_default()).collect()
@@ -202,7 +231,7 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     operator.must("freeze").await;
     operator.passwords.push_back("not the password".to_owned());
     operator.run_refused("thaw").await;
-    let answer = activity(&mut operator, "activity --limit 500").await.entries;
+    let answer = activity(&mut operator, "activity --raw --limit 500").await.entries;
     let answer: Vec<_> =
         answer.iter().rev().filter(|row| row.kind.text().starts_with("wallet.")).collect();
     let answer: Vec<_> =
@@ -226,17 +255,17 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
 async fn backward_pages_contain_every_entry_once() {
     let (engine, _agent) = engine_with_activity().await;
     let mut operator = engine.operator();
-    let all = activity(&mut operator, "activity --limit 500").await;
+    let all = activity(&mut operator, "activity --raw --limit 500").await;
     let head = all.entries[0].seq;
     assert_eq!(seqs(&all.entries), (1..=head).rev().collect::<Vec<_>>());
     assert!(!all.more);
     for limit in [1, 7, head] {
         let mut answer = Vec::new();
-        let mut line = format!("activity --limit {limit}");
+        let mut line = format!("activity --raw --limit {limit}");
         loop {
             let page = activity(&mut operator, &line).await;
             let Some(last) = page.entries.last() else { panic!("an empty page after more") };
-            line = format!("activity --limit {limit} --before {}", last.seq);
+            line = format!("activity --raw --limit {limit} --before {}", last.seq);
             answer.extend(page.entries);
             if !page.more {
                 break;
@@ -244,14 +273,14 @@ async fn backward_pages_contain_every_entry_once() {
         }
         assert_eq!(answer, all.entries, "{limit}");
     }
-    assert_eq!(activity(&mut operator, "activity").await.entries, all.entries[..20]);
-    let beyond = activity(&mut operator, "activity --before 999999 --limit 1").await;
+    assert_eq!(activity(&mut operator, "activity --raw").await.entries, all.entries[..20]);
+    let beyond = activity(&mut operator, "activity --raw --before 999999 --limit 1").await;
     assert_eq!((seqs(&beyond.entries), beyond.more), (vec![head], true));
-    for line in ["activity --before 1", "activity --before 0"] {
+    for line in ["activity --raw --before 1", "activity --before 0"] {
         let none = activity(&mut operator, line).await;
         assert_eq!((none.entries.len(), none.more), (0, false), "{line}");
     }
-    for line in ["activity --limit 0", "activity --limit 501"] {
+    for line in ["activity --raw --limit 0", "activity --limit 501"] {
         assert_eq!(operator.run_refused(line).await.code, Code::BadInput, "{line}");
     }
 }
@@ -259,7 +288,7 @@ async fn backward_pages_contain_every_entry_once() {
 #[tokio::test]
 async fn an_empty_journal_has_no_activity() {
     let engine = TestEngine::start(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
-    let answer = activity(&mut engine.operator(), "activity").await;
+    let answer = activity(&mut engine.operator(), "activity --raw").await;
     assert_eq!((answer.entries.len(), answer.more), (0, false));
 }
 
@@ -270,7 +299,7 @@ async fn no_row_has_a_key_or_a_path() {
     let mut operator = engine.operator();
     operator.must("network rpc base https://rpc.example/v2/PRIVATE-KEY").await;
     operator.must("network enable base").await;
-    let answer = activity(&mut operator, "activity --limit 500").await;
+    let answer = activity(&mut operator, "activity --raw --limit 500").await;
     let text = serde_json::to_string(&answer).unwrap();
     assert!(text.contains("server.hosts") && text.contains("payments.max_validity"));
     for private in ["PRIVATE", "private-path", "rpc.example", "legal winner"] {
@@ -301,7 +330,7 @@ async fn hostile_text_of_an_agent_is_shown_escaped() {
     report["error"] = json!(evil);
     let (status, answer) = engine.post("/callback", &report).await;
     assert_eq!(status, 200, "{answer}");
-    let reply = activity(&mut engine.operator(), "activity").await.entries;
+    let reply = activity(&mut engine.operator(), "activity --raw").await.entries;
     let reported = row_of_kind(&reply, "settlement.reported").detail.clone().unwrap();
     assert!(reported.starts_with("failed: \"\\u{1b}[2J\\u{9b}\\u{202e}"), "{reported}");
     for row in &reply {
@@ -319,13 +348,13 @@ async fn hostile_text_of_an_agent_is_shown_escaped() {
 async fn a_start_is_recorded_only_when_a_wallet_exists() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.engine.record_start().await.unwrap();
-    assert_eq!(activity(&mut engine.operator(), "activity").await.entries, []);
+    assert_eq!(activity(&mut engine.operator(), "activity --raw").await.entries, []);
     engine.set_up_wallet("--day 20").await;
     let engine = engine.restart(Setup::default()).await;
     engine.engine.record_start().await.unwrap();
     let opened = engine.operator().outcome("wallet open").await;
     assert_eq!(opened.reply.warnings, [], "it may follow the seal of the lock");
-    let answer = activity(&mut engine.operator(), "activity --limit 3").await.entries;
+    let answer = activity(&mut engine.operator(), "activity --raw --limit 3").await.entries;
     let kinds: Vec<&str> = answer.iter().map(|row| row.kind.text()).collect();
     assert_eq!(kinds, ["wallet.unlocked", "engine.started", "wallet.locked"]);
 }
@@ -343,16 +372,20 @@ async fn payments_that_have_lapsed_are_recorded_once_while_nothing_else_is() {
     let is_lapsed = |row: &ActivityRow| row.kind == EntryKind::AuthorizationsLapsed;
     engine
         .while_time_passes(async {
-            while !activity(&mut operator, "activity --limit 1").await.entries.iter().any(is_lapsed)
+            while !activity(&mut operator, "activity --raw --limit 1")
+                .await
+                .entries
+                .iter()
+                .any(is_lapsed)
             {
                 tokio::task::yield_now().await;
             }
         })
         .await;
-    let last = activity(&mut operator, "activity --limit 1").await.entries[0].seq;
+    let last = activity(&mut operator, "activity --raw --limit 1").await.entries[0].seq;
     engine.clock.advance(60_000);
     assert_eq!(ask(&engine, &agent, 1_000, 16).await.len(), 36);
-    let rows = activity(&mut operator, "activity --limit 100").await.entries;
+    let rows = activity(&mut operator, "activity --raw --limit 100").await.entries;
     assert_eq!(rows.iter().filter(|row| is_lapsed(row)).count(), 1);
     assert!(rows.iter().all(|row| row.seq <= last || !is_lapsed(row)));
 }

@@ -17,7 +17,7 @@ async fn engine() -> TestEngine {
 /// Returns the cause of the last lock. Its entry is written after the lock.
 async fn last_lock_cause(operator: &mut Operator) -> String {
     for _look in 0..1_000 {
-        let rows = activity(operator, "activity --limit 500").await.entries;
+        let rows = activity(operator, "activity --raw --limit 500").await.entries;
         if let Some(row) = rows.into_iter().find(|row| row.kind.text() == "wallet.locked") {
             return row.detail.unwrap_or_default();
         }

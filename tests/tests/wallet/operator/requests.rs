@@ -237,7 +237,7 @@ async fn one_command_denies_the_requests_of_one_agent_or_of_all() {
     assert_eq!((denials.denied.len(), denials.not_denied), (2, Vec::new()));
     assert_eq!(held_hosts(&mut operator).await, ["writer.example", "writer.example"]);
     // Each request has its own entry, with the reason.
-    let Answer::Activity(page) = operator.must("activity --limit 2").await else { panic!() };
+    let Answer::Activity(page) = operator.must("activity --raw --limit 2").await else { panic!() };
     for entry in page.entries {
         assert_eq!(entry.kind.text(), "payment.denied");
         assert!(entry.detail.unwrap().contains("looped on one page"));

@@ -75,7 +75,7 @@ async fn every_watcher_receives_every_entry_once_and_in_order() {
     engine.set_up_wallet("--day 1000 --txn 10 --auto 5").await;
     // A long name fills a frame before it reaches its maximum of entries.
     let agent = engine.add_agent(&"bot".repeat(33), "bearer").await;
-    let begin = activity(&mut engine.operator(), "activity --limit 1").await.entries[0].seq;
+    let begin = activity(&mut engine.operator(), "activity --raw --limit 1").await.entries[0].seq;
     let since = |seq: u64| format!("watch --since {seq}");
     let mut idle = Watcher::begin(&engine, &since(begin)).await;
     let last = |row: &ActivityRow| row.kind.text() == "frozen";
@@ -149,7 +149,7 @@ async fn a_watch_from_beyond_the_journals_end_is_refused() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 10").await;
     let mut operator = engine.operator();
-    let head = activity(&mut operator, "activity --limit 1").await.entries[0].seq;
+    let head = activity(&mut operator, "activity --raw --limit 1").await.entries[0].seq;
     let line = format!("watch --since {}", head + 1);
     let refused = tokio::time::timeout(TIMEOUT, operator.run_refused(&line)).await.unwrap();
     assert_eq!(refused.code, Code::BadInput);

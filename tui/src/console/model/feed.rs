@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 
+use bursar_control::activity_rows::shown_positions;
 use bursar_control::answers::ActivityRow;
 
 /// Maximum number of kept entries. The console requests a dropped entry again when the operator views it.
 const FEED_ENTRIES_MAX: usize = 2_000;
 /// Number of the newest entries that a filter searches.
-pub(crate) const SEARCHED_ENTRIES: u64 = 1_900;
+pub(crate) const SEARCHED_ENTRIES: usize = 1_900;
 /// Number of entries of one page.
 pub(crate) const PAGE_ROWS: usize = 200;
 
@@ -23,6 +24,8 @@ pub(crate) struct Page {
 pub(crate) struct Feed {
     /// A contiguous range of the journal, newest first.
     rows: VecDeque<ActivityRow>,
+    /// The numbers of the kept entries that the pane shows, newest first.
+    shown: Vec<u64>,
     /// The number of the journal's newest entry. Numbers start at 1.
     head: u64,
 }
@@ -33,6 +36,7 @@ impl Feed {
     }
 
     /// Returns the kept entries, newest first.
+    #[cfg(test)]
     pub(crate) fn rows(&self) -> impl Iterator<Item = &ActivityRow> {
         self.rows.iter()
     }
@@ -40,6 +44,30 @@ impl Feed {
     /// Returns an entry, or `None` if it is not kept.
     pub(crate) fn get(&self, seq: u64) -> Option<&ActivityRow> {
         self.rows.binary_search_by(|row| seq.cmp(&row.seq)).ok().and_then(|at| self.rows.get(at))
+    }
+
+    /// Returns the numbers of the kept entries that the pane shows, newest first: one entry of each request.
+    ///
+    /// It knows only kept entries, so the oldest state of a request may show while its newer entries are not kept.
+    pub(crate) fn shown(&self) -> &[u64] {
+        &self.shown
+    }
+
+    /// Returns whether the kept entries begin with the newest of the journal.
+    pub(crate) fn has_newest(&self) -> bool {
+        self.rows.front().is_none_or(|newest| newest.seq == self.head)
+    }
+
+    /// Returns whether the kept entries end with the first of the journal.
+    pub(crate) fn has_oldest(&self) -> bool {
+        self.rows.back().is_none_or(|oldest| oldest.seq <= 1)
+    }
+
+    fn choose_shown(&mut self) {
+        let rows: &[ActivityRow] = self.rows.make_contiguous();
+        let positions = shown_positions(rows);
+        let numbers = positions.iter().filter_map(|position| rows.get(*position));
+        self.shown = numbers.map(|row| row.seq).collect();
     }
 
     /// Returns the newest of the kept entries.
@@ -71,20 +99,24 @@ impl Feed {
             _elsewhere => self.rows = page.into(),
         }
         self.trim(around.unwrap_or(self.head));
+        self.choose_shown();
     }
 
-    /// Adds a new entry if it follows the kept range; otherwise only the head moves. `around` is the viewed entry, or
-    /// `None` for the newest.
-    pub(crate) fn append(&mut self, row: ActivityRow, around: Option<u64>) {
-        if row.seq <= self.head {
-            return;
+    /// Adds new entries, oldest first, that follow the kept range; otherwise only the head moves. `around` is the
+    /// viewed entry, or `None` for the newest.
+    pub(crate) fn append(&mut self, rows: Vec<ActivityRow>, around: Option<u64>) {
+        for row in rows {
+            if row.seq <= self.head {
+                continue;
+            }
+            let follows = self.has_newest();
+            self.head = row.seq;
+            if follows {
+                self.rows.push_front(row);
+            }
         }
-        let follows = self.rows.front().is_none_or(|newest| newest.seq == self.head);
-        self.head = row.seq;
-        if follows {
-            self.rows.push_front(row);
-            self.trim(around.unwrap_or(self.head));
-        }
+        self.trim(around.unwrap_or(self.head));
+        self.choose_shown();
     }
 
     /// Drops the entries that are farthest from `around`.
@@ -99,21 +131,25 @@ impl Feed {
         }
     }
 
-    /// Returns the next missing page within `reach` entries of `around`.
-    pub(crate) fn missing_page(&self, around: Option<u64>, reach: u64) -> Option<Page> {
+    /// Returns the next page to load, so that `reach` rows are shown on both sides of the entry `around`.
+    pub(crate) fn missing_page(&self, around: Option<u64>, reach: usize) -> Option<Page> {
         let around = around.unwrap_or(self.head).clamp(1, self.head.max(1));
-        let (top, bottom) =
-            (self.head.min(around.saturating_add(reach)), around.saturating_sub(reach).max(1));
         let rows = u64::try_from(PAGE_ROWS).unwrap_or(u64::MAX);
         let whole = |newest: u64| Page { before: newest.saturating_add(1), limit: PAGE_ROWS };
         let (low, high) = self.kept_range()?;
-        if bottom > high || top < low {
+        let distance = u64::try_from(reach).unwrap_or(u64::MAX);
+        if around > high.saturating_add(distance) || around.saturating_add(distance) < low {
             return Some(whole(self.head.min(around.saturating_add(rows / 2))));
         }
-        if bottom < low {
+        let above = self.shown.partition_point(|seq| *seq > around);
+        let below = self.shown.len().saturating_sub(above);
+        // Without space for both sides, only entries that are nearer than `reach` are loaded.
+        let has_space = self.rows.len().saturating_add(PAGE_ROWS) <= FEED_ENTRIES_MAX;
+        let is_near = |edge: u64| has_space || around.abs_diff(edge) <= distance;
+        if below <= reach && low > 1 && is_near(low) {
             return Some(Page { before: low, limit: PAGE_ROWS });
         }
-        if top > high {
+        if above < reach && high < self.head && is_near(high) {
             let newest = self.head.min(high.saturating_add(rows));
             let limit = usize::try_from(newest.saturating_sub(high)).unwrap_or(PAGE_ROWS);
             return Some(Page { limit, ..whole(newest) });
@@ -182,6 +218,29 @@ mod tests {
         assert!((250..400).contains(&met), "each page about once each way: {met}");
     }
 
+    /// Requests of 50 entries each have one row, so that a screen needs more entries than rows.
+    #[test]
+    fn pages_are_loaded_until_rows_fill_the_screen_or_no_more_fit() {
+        let one_of_50 = |rows: Vec<ActivityRow>| -> Vec<ActivityRow> {
+            let request = |row: &ActivityRow| Some((row.seq / 50).to_string());
+            rows.into_iter().map(|row| ActivityRow { request: request(&row), ..row }).collect()
+        };
+        for (reach, loaded) in [(10, 11 * 50), (60, FEED_ENTRIES_MAX)] {
+            for around in [None, Some(15_000), Some(1)] {
+                let mut feed = Feed::default();
+                feed.add_page(one_of_50(rows(30_000, 200)), None);
+                let mut pages = 0;
+                while let Some(page) = feed.missing_page(around, reach) {
+                    feed.add_page(one_of_50(page_rows(page)), around);
+                    pages += 1;
+                    assert!(pages < 20, "{reach} {around:?}: {page:?}");
+                }
+                let kept = kept_numbers(&feed).len();
+                assert!(kept > loaded - 300, "{reach} {around:?}: {kept} in {pages} pages");
+            }
+        }
+    }
+
     #[test]
     fn new_entries_do_not_move_a_feed_that_is_scrolled_back() {
         let mut feed = Feed::default();
@@ -190,15 +249,13 @@ mod tests {
             feed.add_page(page_rows(page), Some(100));
         }
         let before = kept_numbers(&feed);
-        for row in rows(5_300, 300).into_iter().rev() {
-            feed.append(row, Some(100));
-        }
+        feed.append(rows(5_300, 300).into_iter().rev().collect(), Some(100));
         assert_eq!((kept_numbers(&feed), feed.head()), (before, 5_300));
         // Back at the top, the newest entries are requested.
         assert_eq!(feed.missing_page(None, 20), Some(Page { before: 5_301, limit: PAGE_ROWS }));
         feed.add_page(rows(5_300, 200), None);
-        feed.append(rows(5_301, 1).remove(0), None);
-        feed.append(rows(5_301, 1).remove(0), None);
+        feed.append(rows(5_301, 1), None);
+        feed.append(rows(5_301, 1), None);
         assert!(
             is_contiguous(&feed)
                 && kept_numbers(&feed)[0] == 5_301
@@ -210,7 +267,7 @@ mod tests {
     fn empty_feed_requests_no_page() {
         let mut feed = Feed::default();
         assert_eq!(feed.missing_page(None, 20), None);
-        feed.append(rows(1, 1).remove(0), None);
+        feed.append(rows(1, 1), None);
         assert_eq!((feed.missing_page(None, 20), feed.head()), (None, 1));
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn order_of(topic: Topic) -> Order {
             Order::History(HistoryOrder { filter, export: None })
         }
         Topic::Sends => Order::Address(AddressOrder::Sends),
-        Topic::Feed => Order::Activity(ActivityOrder { before: None, limit: Some(PAGE_ROWS) }),
+        Topic::Feed => Order::Activity(page_order(None, PAGE_ROWS)),
         Topic::Addresses => Order::Address(AddressOrder::List),
         Topic::Notices => {
             Order::Config(ConfigOrder::Get { key: Key::ConsoleNotify, reveal: false })
@@ -41,6 +41,11 @@ pub(crate) fn order_of(topic: Topic) -> Order {
         Topic::Balances => Order::Balances(BalancesOrder { address: None, network: None }),
         Topic::Positions => Order::Positions(PositionsOrder { address: None, network: None }),
     }
+}
+
+/// Returns the command that queries a page of the feed.
+pub(crate) fn page_order(before: Option<u64>, limit: usize) -> ActivityOrder {
+    ActivityOrder { before, limit: Some(limit), raw: true }
 }
 
 /// Shortens the id of a request. The result is ASCII, because a notice is part of an escape sequence.
@@ -90,6 +95,14 @@ impl ShownRows {
         }
     }
 
+    /// Returns the place of the row with this index, or of the next one that is shown.
+    fn next_place(&self, index: usize) -> usize {
+        match self {
+            ShownRows::All(_count) => index,
+            ShownRows::Some(shown) => shown.partition_point(|shown| *shown < index),
+        }
+    }
+
     /// Returns the number of shown rows among the first `count` ones.
     fn count_below(&self, count: usize) -> usize {
         match self {
@@ -108,7 +121,7 @@ impl Model {
             Pane::Balances => count(server),
             Pane::Agents => server.agents.as_ref().map_or(0, Vec::len),
             Pane::Policies => server.policies.as_ref().map_or(0, Vec::len),
-            Pane::Activity => usize::try_from(server.feed.head()).unwrap_or(usize::MAX),
+            Pane::Activity => server.feed.shown().len(),
             Pane::Payments => payments::rows(server).len(),
         }
     }
@@ -120,18 +133,18 @@ impl Model {
 
     /// Returns the rows of a pane that its filter shows.
     pub(crate) fn shown_rows(&self, pane: Pane) -> ShownRows {
-        let Some(filter) = self.active_filter(List::Pane(pane)) else {
-            return ShownRows::All(self.row_count(pane));
-        };
-        let shows = |index: &usize| filter.shows(&self.row_text(pane, *index));
+        let filter = self.active_filter(List::Pane(pane));
+        let shows =
+            |index: &usize| filter.is_none_or(|filter| filter.shows(&self.row_text(pane, *index)));
+        // Entries that are not loaded are neither shown nor searched: a journal may have millions.
+        if pane == Pane::Activity {
+            let head = self.server.feed.head();
+            let loaded = self.server.feed.shown().iter().map(|seq| head.saturating_sub(*seq));
+            let loaded = loaded.filter_map(|index| usize::try_from(index).ok());
+            return ShownRows::Some(loaded.filter(shows).collect());
+        }
+        let Some(filter) = filter else { return ShownRows::All(self.row_count(pane)) };
         match pane {
-            // Entries that are not loaded are not searched: a journal may have millions.
-            Pane::Activity => {
-                let head = self.server.feed.head();
-                let loaded = self.server.feed.rows().map(|row| head.saturating_sub(row.seq));
-                let loaded = loaded.filter_map(|index| usize::try_from(index).ok());
-                ShownRows::Some(loaded.filter(shows).collect())
-            }
             Pane::Balances => {
                 let rows = holdings(&self.server).enumerate();
                 let rows = rows.filter(|(_index, row)| filter.shows(&row.text()));
@@ -184,7 +197,11 @@ impl Model {
 
     fn place_of_selected(&self, pane: Pane, shown: &ShownRows) -> usize {
         let index = self.selected.get(&pane).and_then(|key| self.index_of(pane, key));
-        let place = index.and_then(|index| shown.place_of(index));
+        let place = match pane {
+            // The selected entry may be a former state of a request, or not be loaded.
+            Pane::Activity => index.map(|index| shown.next_place(index)),
+            _whole => index.and_then(|index| shown.place_of(index)),
+        };
         place.unwrap_or(0).min(shown.len().saturating_sub(1))
     }
 
@@ -201,6 +218,26 @@ impl Model {
         self.select(pane, place);
     }
 
+    /// Selects the first row of the pane with the focus, in Activity the newest of the journal.
+    pub(crate) fn select_first(&mut self) {
+        match self.focus {
+            Pane::Activity => drop(self.selected.remove(&Pane::Activity)),
+            pane => self.select(pane, 0),
+        }
+    }
+
+    /// Selects the last row of the pane with the focus, in Activity the first of the journal.
+    pub(crate) fn select_last(&mut self) {
+        let is_searched = self.active_filter(List::Pane(Pane::Activity)).is_some();
+        match self.focus {
+            // The entry is loaded next, because it is viewed.
+            Pane::Activity if !is_searched && !self.server.feed.has_oldest() => {
+                self.selected.insert(Pane::Activity, "1".to_owned());
+            }
+            pane => self.select(pane, usize::MAX),
+        }
+    }
+
     /// Selects the row in this place of the shown ones, or the last row.
     pub(crate) fn select(&mut self, pane: Pane, place: usize) {
         let shown = self.shown_rows(pane);
@@ -212,7 +249,8 @@ impl Model {
         let index = shown.index_at(place.min(count.saturating_sub(1)));
         let key = index.and_then(|index| self.row_key(pane, index));
         // At the top of the feed no entry is selected, so that the feed follows new entries.
-        match key.filter(|_key| pane != Pane::Activity || place > 0) {
+        let follows = pane == Pane::Activity && place == 0 && self.server.feed.has_newest();
+        match key.filter(|_key| !follows) {
             Some(key) => {
                 self.selected.insert(pane, key);
             }

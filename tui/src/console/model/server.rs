@@ -176,11 +176,9 @@ impl Server {
 
     /// Applies new entries of the journal, oldest first.
     pub(crate) fn append(&mut self, entries: Vec<ActivityRow>, now_ms: u64) {
-        for row in entries {
-            if row.seq <= self.feed.head() {
-                continue;
-            }
-            self.has_seen_request |= is_request_entry(&row);
+        let known = self.feed.head();
+        for row in entries.iter().filter(|row| row.seq > known) {
+            self.has_seen_request |= is_request_entry(row);
             let ended = match row.kind {
                 EntryKind::PaymentApproved | EntryKind::TradeApproved | EntryKind::LoanApproved => {
                     Some("approved")
@@ -196,9 +194,9 @@ impl Server {
                 }
                 EntryKind::PaymentNotSigned => Some("not signed"),
                 EntryKind::TradeEnded | EntryKind::LoanEnded => {
-                    self.waits_for_device(&row).then_some("ended")
+                    self.waits_for_device(row).then_some("ended")
                 }
-                EntryKind::PaymentSigned => self.waits_for_device(&row).then_some("signed"),
+                EntryKind::PaymentSigned => self.waits_for_device(row).then_some("signed"),
                 _other => None,
             };
             if let (Some(ended), Some(id)) = (ended, &row.request)
@@ -207,15 +205,15 @@ impl Server {
                 // If the end is known already, for example from this console's own decision, keep its time.
                 let at_ms = known.end.as_ref().map_or(now_ms, |end| end.at_ms);
                 known.end = Some(RequestEnd {
-                    origin: Some(EndOrigin::of(&row)),
+                    origin: Some(EndOrigin::of(row)),
                     ..RequestEnd::at(ended, at_ms)
                 });
                 // An approved trade or loan may wait for its device next.
                 known.is_end_inferred =
                     matches!(row.kind, EntryKind::TradeApproved | EntryKind::LoanApproved);
             }
-            self.feed.append(row, self.viewed_entry);
         }
+        self.feed.append(entries, self.viewed_entry);
     }
 
     /// Returns whether an entry is about a request that waited for its device.

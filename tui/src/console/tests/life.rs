@@ -1,6 +1,6 @@
 //! Connects, loses the engine, runs command lines, answers questions, and leaves.
 
-use bursar_control::answers::Answer;
+use bursar_control::answers::{ActivityAnswer, Answer};
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
 use bursar_core::codes::Code;
@@ -10,6 +10,7 @@ use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
 use crate::console::model::card::KEY_GUARD_MS;
+use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Setup};
 use crate::console::update::Message;
@@ -62,13 +63,73 @@ fn new_entries_are_added_once_and_older_pages_on_demand() {
     let (call, order) = stage.take_newest_order("activity").unwrap();
     let Order::Activity(order) = order else { panic!() };
     assert_eq!(order.before, Some(11));
-    let page = bursar_control::answers::ActivityAnswer { entries: feed(10, 10), more: false };
+    let page = ActivityAnswer { entries: feed(10, 10), more: false };
     stage.answer(call, Ok(Answer::Activity(page)));
     assert_eq!(stage.model.server.feed.rows().count(), 42);
     assert_eq!(stage.model.selected_row(Pane::Activity), 41);
     stage.press(KeyCode::Home);
     stage.press(KeyCode::End);
     assert!(stage.take_newest_order("activity").is_none(), "there is no more");
+}
+
+/// A request has one row, which moves up with its newest entry. The selection stays where it was.
+#[test]
+fn a_request_has_one_row_in_activity() {
+    let mut stage = Stage::with_all_panes((120, 40));
+    stage.keys("5");
+    let shown = |stage: &Stage| stage.model.shown_rows(Pane::Activity).len();
+    assert_eq!(shown(&stage), 30);
+    let mut entries = feed(41, 1);
+    entries[0].request.clone_from(&feed(38, 1)[0].request);
+    stage.keys("jj");
+    assert_eq!(stage.model.selected_index(Pane::Activity), Some(2), "entry 38");
+    stage.frame(ToClient::Entries { id: 7, entries });
+    assert_eq!(shown(&stage), 30, "41 instead of 38");
+    // Entry 37 took the place of the former state of the selected request.
+    assert_eq!(stage.model.selected_index(Pane::Activity), Some(4));
+    let screen = stage.screen();
+    assert_eq!(screen.matches("00000026").count(), 1, "{screen}");
+}
+
+/// The first and the last row are those of the journal, also while the entries between are not loaded.
+#[test]
+fn the_ends_of_a_long_feed_are_one_key_away() {
+    let mut stage = Stage::with_all_panes(SIZE);
+    let page = ActivityAnswer { entries: feed(5_000, 200), more: true };
+    let now = stage.now_ms;
+    stage.model.server.store(Topic::Feed, Answer::Activity(page), now);
+    let answer_pages = |stage: &mut Stage| {
+        while let Some((call, Order::Activity(order))) = stage.take_newest_order("activity") {
+            assert!(order.raw);
+            let newest = order.before.unwrap() - 1;
+            let count = newest.min(u64::try_from(order.limit.unwrap()).unwrap());
+            let page = ActivityAnswer { entries: feed(newest, count), more: newest > count };
+            stage.answer(call, Ok(Answer::Activity(page)));
+        }
+    };
+    let selected = |stage: &Stage| {
+        let index = stage.model.selected_index(Pane::Activity).expect("a row");
+        entry_at(&stage.model.server, index).expect("an entry")
+    };
+    stage.keys("5");
+    answer_pages(&mut stage);
+    for _round in 0..2 {
+        stage.press(KeyCode::End);
+        answer_pages(&mut stage);
+        assert_eq!(selected(&stage), 1);
+        stage.press(KeyCode::Up);
+        answer_pages(&mut stage);
+        assert_eq!(selected(&stage), 2);
+        for page in 1..=60 {
+            stage.press(KeyCode::PageUp);
+            answer_pages(&mut stage);
+            assert_eq!(selected(&stage), 2 + page * u64::from(SIZE.1 / 2));
+        }
+        stage.press(KeyCode::Home);
+        answer_pages(&mut stage);
+        assert_eq!(selected(&stage), 5_000);
+        assert!(!stage.model.selected.contains_key(&Pane::Activity), "new entries are followed");
+    }
 }
 
 #[test]

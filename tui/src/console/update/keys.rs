@@ -129,8 +129,8 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         KeyAction::Down => model.move_selection(1),
         KeyAction::PageUp => model.move_selection(-page_rows(model)),
         KeyAction::PageDown => model.move_selection(page_rows(model)),
-        KeyAction::First => model.select(model.focus, 0),
-        KeyAction::Last => model.select(model.focus, usize::MAX),
+        KeyAction::First => model.select_first(),
+        KeyAction::Last => model.select_last(),
         KeyAction::Next => switch_pane(model, 1),
         KeyAction::Previous => switch_pane(model, Pane::ALL.len().saturating_sub(1)),
         KeyAction::Pane(number) => {

@@ -1,4 +1,4 @@
-//! The Activity pane: the entries of the whole journal, newest first.
+//! The Activity pane: the entries of the whole journal, newest first, with one for each request.
 
 use bursar_core::status::EntryKind;
 use ratatui::layout::Rect;
@@ -39,31 +39,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         columns.push(left("ID", 8).rank(4));
     }
     paint.table(inside, &columns, (shown.len(), selected), |place| {
-        let index = shown.index_at(place);
-        let row = index
-            .and_then(|index| entry_at(&model.server, index))
-            .and_then(|seq| model.server.feed.get(seq));
-        // The entry has not been loaded yet.
-        let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
-        let role = match row.kind {
-            EntryKind::PaymentRefused
-            | EntryKind::PaymentRejected
-            | EntryKind::TradeRefused
-            | EntryKind::TradeRejected
-            | EntryKind::LoanRefused
-            | EntryKind::LoanRejected
-            | EntryKind::Frozen => Role::Alarm,
-            EntryKind::PaymentHeld | EntryKind::TradeHeld | EntryKind::LoanHeld => Role::Warn,
-            EntryKind::PaymentAuthorized
-            | EntryKind::PaymentSigned
-            | EntryKind::PaymentApproved
-            | EntryKind::TradeStarted
-            | EntryKind::TradeApproved
-            | EntryKind::LoanStarted
-            | EntryKind::LoanApproved
-            | EntryKind::SettlementChecked => Role::Good,
-            _other => Role::Plain,
-        };
+        let seq = shown.index_at(place).and_then(|index| entry_at(&model.server, index));
+        let Some(row) = seq.and_then(|seq| model.server.feed.get(seq)) else { return Vec::new() };
         let about = match (&row.host, &row.detail) {
             (Some(host), Some(detail)) => format!("{host}: {detail}"),
             (Some(one), None) | (None, Some(one)) => one.clone(),
@@ -73,7 +50,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let agent = row.agent.clone().or_else(|| row.agent_id.clone()).unwrap_or_default();
         vec![
             (shift.day_and_minute(&row.at), Role::Quiet),
-            (wording::kind(row.kind), role),
+            (wording::kind(row.kind), role_of(row.kind)),
             (agent, Role::Plain),
             (row.amount_text().cloned().unwrap_or_default(), Role::Plain),
             (about, Role::Quiet),
@@ -82,11 +59,34 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     });
 }
 
+/// Returns the role of an entry's kind.
+fn role_of(kind: EntryKind) -> Role {
+    match kind {
+        EntryKind::PaymentRefused
+        | EntryKind::PaymentRejected
+        | EntryKind::TradeRefused
+        | EntryKind::TradeRejected
+        | EntryKind::LoanRefused
+        | EntryKind::LoanRejected
+        | EntryKind::Frozen => Role::Alarm,
+        EntryKind::PaymentHeld | EntryKind::TradeHeld | EntryKind::LoanHeld => Role::Warn,
+        EntryKind::PaymentAuthorized
+        | EntryKind::PaymentSigned
+        | EntryKind::PaymentApproved
+        | EntryKind::TradeStarted
+        | EntryKind::TradeApproved
+        | EntryKind::LoanStarted
+        | EntryKind::LoanApproved
+        | EntryKind::SettlementChecked => Role::Good,
+        _other => Role::Plain,
+    }
+}
+
 /// Returns the note of the title: the number of entries, or how many of the searched ones the filter shows.
 fn note(model: &Model, shown: usize) -> String {
     if model.active_filter(List::Pane(Pane::Activity)).is_some() {
         // Only loaded entries are searched.
-        return format!("{shown} of the {} newest", model.server.feed.rows().count());
+        return format!("{shown} of the {} newest", model.server.feed.shown().len());
     }
     let is_followed = !model.selected.contains_key(&Pane::Activity);
     match (model.server.feed.head(), model.focus == Pane::Activity && !is_followed) {
