@@ -203,6 +203,11 @@ pub trait Chain: Send + Sync + Debug {
         false
     }
 
+    /// Returns since when no node has given a usable answer (monotonic clock); `None` if one did last.
+    fn silent_since_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns whether a node knows a transaction, mined or pending.
     fn is_known(&self, _hash: B256) -> ChainReply<'_, bool> {
         missing(self, "is_known")

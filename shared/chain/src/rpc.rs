@@ -317,6 +317,12 @@ impl Chain for RpcChain {
             || self.submit.as_ref().is_some_and(|submit| submit.has_failed_since(mono_ms))
     }
 
+    fn silent_since_ms(&self) -> Option<u64> {
+        // The network was silent from the failure of its last node on.
+        let since = self.endpoints.iter().map(Endpoint::failing_since_ms);
+        since.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
     fn is_known(&self, hash: B256) -> ChainReply<'_, bool> {
         self.ask(transaction_by_hash(hash), move |raw| transaction::is_known(raw, hash))
     }

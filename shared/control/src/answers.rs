@@ -45,8 +45,8 @@ pub use requests::{DecidedAnswer, DenialsAnswer, NotDenied, RequestAnswer};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
 pub use status::{
-    DeviceAnswer, EXECUTING_SHOWN, ExecutingAnswer, ServerAnswer, StatusAnswer, UnattendedAnswer,
-    WalletAnswer,
+    DeviceAnswer, EXECUTING_SHOWN, ExecutingAnswer, ServerAnswer, SilentNetworkAnswer,
+    StatusAnswer, UnattendedAnswer, WalletAnswer,
 };
 pub use trading::{
     AllowanceAnswer, AllowancesAnswer, QuoteAnswer, RouteAnswer, UnreadAnswer, VerdictAnswer,
@@ -66,6 +66,16 @@ pub struct Reply {
     pub warnings: Vec<Warning>,
     /// The field for the secret that was in the frame before this reply.
     pub secret: Option<SecretField>,
+}
+
+/// The code of the warning that more requests are pending than an answer contains.
+pub const MORE_REQUESTS: &str = "MORE_REQUESTS";
+
+impl Reply {
+    /// Returns whether more requests are pending than the answer contains.
+    pub fn lacks_requests(&self) -> bool {
+        self.warnings.iter().any(|warning| warning.code == MORE_REQUESTS)
+    }
 }
 
 /// The field of an answer to which a secret belongs.

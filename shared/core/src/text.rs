@@ -217,6 +217,11 @@ impl Zone {
         offset.civil(at).map_or(at.to_owned(), |time| format!("{} {offset}", format_minute(time)))
     }
 
+    /// Formats the time alone: `14:05`.
+    pub fn minute(&self, at: &str) -> String {
+        self.offset_at(at).civil(at).map_or(at.to_owned(), format_minute)
+    }
+
     /// Formats the date: `2026-07-01`.
     pub fn date(&self, at: &str) -> String {
         self.offset_at(at).civil(at).map_or(at.to_owned(), |time| time.date().to_string())

@@ -7,6 +7,7 @@ mod replies;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bursar_control::answers::SilentNetworkAnswer;
 use bursar_control::grammar::{Order, SeedOrder, WatchOrder};
 use bursar_control::wire::{Asking, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_core::card::Card;
@@ -51,6 +52,8 @@ pub(super) struct Session {
     was_lost: bool,
     /// Whether the state at the start was printed.
     is_greeted: bool,
+    /// The networks that do not answer, as far as they were printed.
+    told_silent: Vec<SilentNetworkAnswer>,
     pub(super) server: Server,
     has_requests: bool,
     has_feed: bool,
@@ -81,6 +84,7 @@ impl Session {
             is_up: false,
             was_lost: false,
             is_greeted: false,
+            told_silent: Vec::new(),
             server: Server::default(),
             has_requests: false,
             has_feed: false,

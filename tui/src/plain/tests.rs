@@ -27,6 +27,7 @@ struct Stage {
     others: Vec<String>,
     /// The requests that the engine lists.
     waiting: Vec<RequestAnswer>,
+    silent: Vec<SilentNetworkAnswer>,
     deadlines: u64,
 }
 
@@ -40,6 +41,7 @@ impl Stage {
             sent: Vec::new(),
             others: Vec::new(),
             waiting,
+            silent: Vec::new(),
             deadlines: 1_000,
         };
         let effects = stage.session.connected(stage.now_ms);
@@ -69,7 +71,9 @@ impl Stage {
     /// Answers queries at once; other orders wait for the test.
     fn run(&mut self, id: u64, order: Order) {
         let answer = match &order {
-            Order::Status(_) => Answer::Status(fixtures::status()),
+            Order::Status(_) => {
+                Answer::Status(StatusAnswer { silent: self.silent.clone(), ..fixtures::status() })
+            }
             Order::Requests(_) => Answer::Requests { requests: self.listed() },
             Order::Agent(AgentOrder::List) => Answer::Agents { agents: vec![fixtures::agent()] },
             Order::Policy(PolicyOrder::List) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bursar_control::answers::{Answer, DecidedAnswer, Warning};
+use bursar_control::answers::{Answer, DecidedAnswer, MORE_REQUESTS, Warning};
 use bursar_control::card_text;
 use bursar_control::grammar::{Approve, RequestsOrder};
 use bursar_control::wire::Asking;
@@ -80,13 +80,16 @@ pub(super) async fn list(
     }
     // The rest of the frame is for the envelope and the warnings.
     let left = truncate_to_fit(&mut requests, FRAME_BYTES_MAX.saturating_sub(FRAME_BYTES_MAX / 16));
-    let warnings = if left == 0 {
-        Vec::new()
-    } else {
+    let mut warnings = Vec::new();
+    if left > 0 {
         let message =
             format!("{left} more are not shown: decide some of these, then list them again.");
-        vec![Warning { code: "MORE_REQUESTS".to_owned(), message }]
-    };
+        warnings.push(Warning { code: MORE_REQUESTS.to_owned(), message });
+    }
+    if view.state.wallet.is_none() {
+        let message = "This data folder has no wallet: is it the right one?".to_owned();
+        warnings.push(Warning { code: Code::NoWallet.text().to_owned(), message });
+    }
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bursar_control::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
+use bursar_control::answers::{Answer, ServerAnswer, SilentNetworkAnswer, StatusAnswer, Warning};
 use bursar_control::grammar::{NetworkOrder, ServerOrder, StatusOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -149,12 +149,35 @@ pub(super) async fn status(engine: &Arc<EngineContext>, order: StatusOrder) -> R
         failed: view.failure.clone(),
         disk_full: engine.disk_room.is_short(),
         reachable,
+        silent: silent(engine),
         start_unlock: engine.start_unlock.clone(),
         unattended: describe::unattended_answer(engine),
         data: engine.folder.path().display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
     .into())
+}
+
+/// Returns the enabled networks of which no endpoint answers, and asks these again in the background.
+fn silent(engine: &Arc<EngineContext>) -> Vec<SilentNetworkAnswer> {
+    let (view, now) = (engine.core.view(), engine.core.now());
+    let mut answers = Vec::new();
+    for row in NETWORKS.iter().filter(|row| view.state.is_network_enabled(row.chain)) {
+        let Some(chain) = engine.ports.chains.get(&row.chain) else { continue };
+        let Some(since_ms) = chain.silent_since_ms() else { continue };
+        let ago_ms = i64::try_from(now.mono_ms.saturating_sub(since_ms)).unwrap_or(i64::MAX);
+        let since = text::utc(now.utc.plus_ms(ago_ms.saturating_neg()));
+        answers.push(SilentNetworkAnswer { network: row.title.to_owned(), since });
+        let stopping = engine.stopping.clone();
+        engine.tasks.spawn(async move {
+            // cancel-safe: an answer only changes what is known about the endpoints.
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                _answer = chain.chain_id() => {}
+            }
+        });
+    }
+    answers
 }
 
 /// Returns the first enabled network of which an endpoint answers with the right chain id; empty if none does.

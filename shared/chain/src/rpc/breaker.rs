@@ -11,6 +11,8 @@ pub(super) struct Breaker {
     /// A trial is in flight; other requests are refused until it ends.
     trial_in_flight: bool,
     last_failure_ms: u64,
+    /// The first failure since the last success.
+    failing_since_ms: Option<u64>,
 }
 
 /// The effect of one more failure.
@@ -45,6 +47,7 @@ impl Breaker {
     pub(super) fn record_failure(&mut self, now_ms: u64, limits: &RpcLimits) -> FailureEffect {
         self.trial_in_flight = false;
         self.last_failure_ms = now_ms;
+        self.failing_since_ms.get_or_insert(now_ms);
         self.failures = self.failures.saturating_add(1);
         if self.failures < limits.breaker_failures {
             return FailureEffect::StaysClosed;
@@ -60,6 +63,11 @@ impl Breaker {
     /// leave its trial in flight forever, and the breaker open.
     pub(super) fn record_no_result(&mut self) {
         self.trial_in_flight = false;
+    }
+
+    /// Returns the time of the first failure since the last success.
+    pub(super) fn failing_since_ms(&self) -> Option<u64> {
+        self.failing_since_ms
     }
 
     pub(super) fn last_failure_ms(&self) -> u64 {

@@ -92,6 +92,10 @@ impl Endpoint {
         self.state().breaker.last_failure_ms()
     }
 
+    pub(super) fn failing_since_ms(&self) -> Option<u64> {
+        self.state().breaker.failing_since_ms()
+    }
+
     /// Returns whether a request has failed since `mono_ms`. Failures are a missing answer, an invalid answer, and
     /// a refusal that is not about the request itself. A recorded time of zero means that no request has failed
     /// yet.

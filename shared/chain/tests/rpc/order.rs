@@ -71,6 +71,27 @@ async fn a_silent_endpoint_is_remembered_although_another_answered() {
     assert!(!chain.has_failed_since(11), "not since then");
 }
 
+#[tokio::test]
+async fn a_network_is_silent_from_the_failure_of_its_last_node_until_an_answer() {
+    let (first, second) = (Node::with_balance(1).await, Node::with_balance(2).await);
+    let clock = clock();
+    let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
+    let fail = |node: &Node| node.set_answer("eth_getBalance", Answer::Text(500, String::new()));
+    clock.advance(10);
+    fail(&first);
+    assert_eq!(balance(&chain).await, wei(2));
+    assert_eq!(chain.silent_since_ms(), None, "the second answers");
+    clock.advance(10);
+    fail(&second);
+    balance(&chain).await.expect_err("no answer");
+    clock.advance(10);
+    balance(&chain).await.expect_err("no answer");
+    assert_eq!(chain.silent_since_ms(), Some(20));
+    second.set_answer("eth_getBalance", Answer::Result(json!("0x2")));
+    assert_eq!(balance(&chain).await, wei(2));
+    assert_eq!(chain.silent_since_ms(), None);
+}
+
 /// A background search that asks for too many blocks at once must not stop payments through the same node.
 #[tokio::test]
 async fn a_refused_search_does_not_count_against_its_node() {

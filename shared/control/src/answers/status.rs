@@ -84,6 +84,9 @@ pub struct StatusAnswer {
     /// The enabled network that answered first; empty if none did, `None` unless the command asked them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reachable: Option<Vec<String>>,
+    /// The enabled networks that gave no usable answer when they were last asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent: Vec<SilentNetworkAnswer>,
     /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
     #[serde(default)]
     pub start_unlock: Option<String>,
@@ -92,6 +95,14 @@ pub struct StatusAnswer {
     pub unattended: Option<UnattendedAnswer>,
     pub data: String,
     pub version: String,
+}
+
+/// A network of which no endpoint answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SilentNetworkAnswer {
+    pub network: String,
+    /// The first request without an answer, UTC, RFC 3339.
+    pub since: String,
 }
 
 /// The state of the hardware device for which requests wait.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bursar_control::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
-    PositionsAnswer, RequestAnswer, SendAnswer, StatusAnswer,
+    PositionsAnswer, RequestAnswer, SendAnswer, SilentNetworkAnswer, StatusAnswer,
 };
 use bursar_core::card::Lane;
 use bursar_core::settings::{ConsolePalette, ConsoleTime, Notices};
@@ -255,6 +255,11 @@ impl Server {
 
     pub(crate) fn find_queued(&self, id: &str) -> Option<&QueuedRequest> {
         self.queue.iter().find(|known| known.request.id == id)
+    }
+
+    /// Returns the networks that do not answer. The header names them, so that no other place repeats it.
+    pub(crate) fn silent(&self) -> impl Iterator<Item = &SilentNetworkAnswer> {
+        self.status.iter().flat_map(|status| &status.silent)
     }
 
     pub(crate) fn is_locked(&self) -> bool {

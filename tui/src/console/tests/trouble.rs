@@ -1,6 +1,6 @@
 //! Difficult conditions: a busy agent, a watch that ends, truncated lists, and odd sizes of the terminal.
 
-use bursar_control::answers::{Answer, Reply, Warning};
+use bursar_control::answers::{Answer, Reply, SilentNetworkAnswer, StatusAnswer, Warning};
 use bursar_control::grammar::{Order, StatusOrder};
 use bursar_control::wire::ToClient;
 use bursar_core::codes::Code;
@@ -13,6 +13,7 @@ use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Purpose};
 use crate::console::theme::Role;
 use crate::console::update::Message;
+use crate::oneshot::tests::fixtures;
 
 /// The agent's small payments change the card's figures several times a second.
 #[test]
@@ -41,6 +42,45 @@ fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
         stage.wait(PASTE_GAP_MS);
         assert!(stage.take_newest_order(order).is_some(), "{}", stage.screen());
     }
+}
+
+/// Reports the networks that do not answer, as the next query of the status does.
+fn set_silent(stage: &mut Stage, names: &[&str]) {
+    let since = |name: &&str| match *name {
+        "Base" => "2026-01-01T08:31:44Z".to_owned(),
+        _later => "2026-01-01T09:00:00Z".to_owned(),
+    };
+    let silent = names
+        .iter()
+        .map(|name| SilentNetworkAnswer { network: (*name).to_owned(), since: since(name) });
+    let status = StatusAnswer { silent: silent.collect(), ..fixtures::status() };
+    stage.wait(10_000);
+    let (id, _order) = stage.take_newest_order("status").expect("the status is polled");
+    stage.answer(id, Ok(Answer::Status(status)));
+}
+
+/// The header alone reports an outage, and the balances are queried again after it.
+#[test]
+fn an_outage_is_told_once() {
+    let mut stage = Stage::with_all_panes((200, 60));
+    let why = "Base: The token does not report its decimals.";
+    assert_eq!(stage.screen().matches(why).count(), 1);
+    set_silent(&mut stage, &["Base"]);
+    let screen = stage.screen();
+    assert_eq!(screen.matches("Base: no answer since 08:31").count(), 1, "{screen}");
+    assert_eq!(screen.matches(why).count(), 0, "{screen}");
+    for topic in [Topic::Balances, Topic::Positions] {
+        let why = "No balance could be read. Base: no endpoint answered.".to_owned();
+        stage.model.server.query_failures.insert(topic, why);
+    }
+    let screen = stage.screen();
+    assert!(!screen.contains("no endpoint answered"), "{screen}");
+    set_silent(&mut stage, &["Ethereum", "Base"]);
+    assert!(stage.screen().contains("2 networks: no answer since 08:31"), "{}", stage.screen());
+    assert!(stage.take_newest_order("balances").is_none());
+    set_silent(&mut stage, &[]);
+    assert!(!stage.screen().contains("no answer"), "{}", stage.screen());
+    assert!(stage.take_newest_order("balances").is_some());
 }
 
 #[test]

@@ -125,15 +125,21 @@ fn handle_reply(model: &mut Model, id: u64, reply: Reply) {
 
 /// Stores the answer to a query, or why the query failed.
 fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
+    let lacks_requests = reply.lacks_requests();
     match reply.result {
         Ok(answer) => {
             if topic == Topic::Requests {
-                model.server.is_truncated = !reply.warnings.is_empty();
+                model.server.is_truncated = lacks_requests;
             }
             model.has_feed |= topic == Topic::Feed;
             let wallet = wallet_of(model);
+            let silent = model.server.silent().count();
             note_changed(model, &answer);
             model.server.store(topic, answer, model.now_ms);
+            if model.server.silent().count() < silent {
+                // A network answers again.
+                model.mark_stale(&[Topic::Balances, Topic::Positions]);
+            }
             if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
                 // The wallet changed, so the known addresses, balances and positions are outdated.
                 model.mark_stale(&[Topic::Addresses, Topic::Balances, Topic::Positions]);

@@ -46,7 +46,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let position = position.filter(|_index| !part.is_empty());
     let inside = match position {
         Some(_) => inside,
-        None => unknown(&rows, selected, paint, inside),
+        None => unknown(model, &rows, selected, paint, inside),
     };
     let lines = if rows.is_empty() { without_balances(model, inside, failed) } else { Vec::new() };
     let wanted = rows.len().max(lines.len()).saturating_add(1);
@@ -153,15 +153,21 @@ fn cells(row: &BalanceRow<'_>) -> Vec<(String, Role)> {
 
 /// Draws the reason for an unknown amount at the bottom, and returns the remaining area.
 ///
-/// It is the reason of the selected row. If the selected row has none, it is the first reason of any row.
+/// It is the reason of the selected row. If the selected row has none, it is the first reason of any row. A network that
+/// does not answer has none here, because the header names it.
 fn unknown(
+    model: &Model,
     rows: &[BalanceRow<'_>],
     selected: Option<usize>,
     paint: &mut Paint<'_>,
     inside: Rect,
 ) -> Rect {
     let here = selected.and_then(|index| rows.get(index));
-    let mut reasons = here.into_iter().chain(rows).filter_map(BalanceRow::unknown_reason);
+    let is_told = |row: &&BalanceRow<'_>| {
+        model.server.silent().any(|silent| silent.network == row.network.name)
+    };
+    let rows = here.into_iter().chain(rows).filter(|row| !is_told(row));
+    let mut reasons = rows.filter_map(BalanceRow::unknown_reason);
     let Some(why) = reasons.next() else { return inside };
     let again = if paint.is_outdated { "" } else { " Press r to retry." };
     let room = usize::from(inside.width.saturating_sub(2));

@@ -61,6 +61,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if held > 0 {
         pieces.push((format!("{held} WAITING"), Role::Warn));
     }
+    pieces.extend(silent(model).map(|text| (text, Role::Warn)));
     if model.setup.observe {
         pieces.push(("OBSERVING".into(), Role::Warn));
     }
@@ -82,6 +83,18 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let pieces: Vec<(&str, Role)> =
         spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
     paint.pieces(area, 0, &pieces);
+}
+
+/// Describes the networks that do not answer, and since when.
+fn silent(model: &Model) -> Option<String> {
+    let status =
+        model.server.status.as_ref().filter(|_known| model.connection == Connection::Up)?;
+    let first = status.silent.iter().min_by(|one, other| one.since.cmp(&other.since))?;
+    let since = model.zone().minute(&first.since);
+    Some(match status.silent.as_slice() {
+        [only] => format!("{}: no answer since {since}", only.network),
+        several => format!("{} networks: no answer since {since}", several.len()),
+    })
 }
 
 /// Returns the texts for the agent server: its address in several lengths, longest first, or that it is off.

@@ -63,7 +63,13 @@ pub(super) fn without_matches(inside: Rect) -> Vec<(String, Role)> {
 /// Returns why the last query of a topic failed. Without an engine it returns `None`, because all data is old and
 /// cannot be reloaded.
 pub(super) fn failure<'m>(model: &'m Model, paint: &Paint<'_>, topic: Topic) -> Option<&'m str> {
-    model.server.query_failures.get(&topic).map(String::as_str).filter(|_why| !paint.is_outdated)
+    let why = model.server.query_failures.get(&topic).filter(|_why| !paint.is_outdated)?;
+    match topic {
+        Topic::Balances | Topic::Positions if model.server.silent().next().is_some() => {
+            Some("A network does not answer: see the top line.")
+        }
+        _other => Some(why),
+    }
 }
 
 /// Returns the note of a pane's title: its number of rows, and whether they are outdated.

@@ -230,7 +230,9 @@ fn cells(count: usize) -> u16 {
 /// Returns the text about all rows, or in place of rows; may be empty.
 fn notice(model: &Model, failed: Option<&str>, rows: usize) -> (String, Role) {
     let server = &model.server;
-    let same = || server.query_failures.get(&Topic::Balances).map(String::as_str) == failed;
+    let of_balances = server.query_failures.get(&Topic::Balances);
+    let is_told = of_balances.is_some() && server.silent().next().is_some();
+    let same = || is_told || of_balances.map(String::as_str) == failed;
     match (failed, &server.positions) {
         // The balances show the same reason.
         (Some(_why), _) if same() => (String::new(), Role::Quiet),

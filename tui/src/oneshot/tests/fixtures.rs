@@ -472,6 +472,7 @@ pub(crate) fn status() -> StatusAnswer {
         ledger_emulator: None,
         disk_full: false,
         reachable: None,
+        silent: Vec::new(),
         consoles: 0,
         frozen: false,
         journal: 1042,

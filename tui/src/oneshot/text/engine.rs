@@ -89,6 +89,9 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         ),
         ("requests", format!("{} waiting", status.requests)),
     ];
+    rows.extend(status.silent.iter().map(|silent| {
+        ("network", format!("{}: no answer since {}", silent.network, silent.since))
+    }));
     rows.extend(status.executing.iter().map(|trade| ("trade", executing_text(trade))));
     if let Some(device) = &status.device {
         rows.push(("ledger", device_text(device)));

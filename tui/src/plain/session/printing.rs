@@ -1,7 +1,7 @@
 //! What the session prints: cards, news and texts. Each text that is not a card ends the time in which the last card
 //! is the last thing printed.
 
-use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{Answer, RequestAnswer, SilentNetworkAnswer};
 use bursar_core::text::visible;
 use zeroize::Zeroizing;
 
@@ -64,6 +64,7 @@ impl Session {
         if self.holds_news() || !self.greet() {
             return;
         }
+        self.report_networks();
         let decides = self.running.as_ref().is_some_and(|run| {
             run.decides.is_some() || matches!(run.order, "deny" | "agent.suspend")
         });
@@ -85,11 +86,27 @@ impl Session {
         }
     }
 
+    /// Prints which networks do not answer any more, and which do again.
+    fn report_networks(&mut self) {
+        let silent: Vec<_> = self.server.silent().cloned().collect();
+        let told = std::mem::replace(&mut self.told_silent, silent.clone());
+        let is_in = |list: &[SilentNetworkAnswer], one: &SilentNetworkAnswer| {
+            list.iter().any(|other| other.network == one.network)
+        };
+        for network in silent.iter().filter(|network| !is_in(&told, network)) {
+            self.print_escaped(&words::no_answer(network));
+        }
+        for network in told.iter().filter(|network| !is_in(&silent, network)) {
+            self.print_escaped(&format!("{} answers again.", network.network));
+        }
+    }
+
     /// Prints the state at the start once it is known. Returns whether it was printed.
     fn greet(&mut self) -> bool {
         if !self.is_greeted && self.server.status.is_some() && self.has_requests {
             self.is_greeted = true;
             self.print(&words::state(&self.server, self.setup.owner));
+            self.told_silent = self.server.silent().cloned().collect();
             if self.server.pending(self.now_ms).next().is_none() {
                 self.print("No requests are waiting.");
             }

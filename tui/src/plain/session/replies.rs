@@ -27,12 +27,13 @@ impl Session {
 
     /// Stores the answer to a query. After a failure the topic is queried again with the next poll or entry.
     fn query_done(&mut self, topic: Topic, reply: Reply) {
+        let lacks_requests = reply.lacks_requests();
         let answer = match reply.result {
             Ok(answer) => answer,
             Err(fault) => return self.query_failed(topic, &fault),
         };
         if topic == Topic::Requests {
-            self.server.is_truncated = !reply.warnings.is_empty();
+            self.server.is_truncated = lacks_requests;
             self.has_requests = true;
         }
         self.has_feed |= topic == Topic::Feed;
@@ -52,9 +53,10 @@ impl Session {
     }
 
     fn card_done(&mut self, reply: Reply) {
+        let lacks_requests = reply.lacks_requests();
         match reply.result {
             Ok(answer) => {
-                self.server.is_truncated = !reply.warnings.is_empty();
+                self.server.is_truncated = lacks_requests;
                 self.server.store(Topic::Requests, answer, self.now_ms);
                 self.ask_to_decide();
             }

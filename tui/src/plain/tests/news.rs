@@ -97,6 +97,19 @@ fn decisions_made_elsewhere_take_one_line() {
 }
 
 #[test]
+fn an_outage_takes_one_line_at_its_begin_and_one_at_its_end() {
+    let mut stage = Stage::new(Vec::new());
+    stage.printed();
+    let since = "2026-01-01T00:00:07Z".to_owned();
+    stage.silent = vec![SilentNetworkAnswer { network: "Base".to_owned(), since }];
+    stage.wait_in_steps(60_000);
+    assert_eq!(stage.printed(), "Base: no answer since 2026-01-01T00:00:07Z.\n");
+    stage.silent.clear();
+    stage.wait_in_steps(60_000);
+    assert_eq!(stage.printed(), "Base answers again.\n");
+}
+
+#[test]
 fn many_new_requests_are_counted() {
     let mut stage = Stage::new((0..40).map(|number| held(number, 600_000, |_card| {})).collect());
     let printed = stage.printed();
