@@ -6,6 +6,7 @@ use bursar_control::answers::{ActivityRow, Answer, Warning};
 use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::status::RequestStatus;
 use bursar_pay::PurchaseAnswer;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -246,13 +247,21 @@ fn output(name: &str, data: Data, generator: &mut SchemaGenerator) -> Value {
 
 fn error(generator: &mut SchemaGenerator) -> Value {
     let optional = json!({ "type": ["string", "null"], "description": "A command that helps." });
+    let ended = json!({
+        "description": "How the request ended, if a decision came too late.",
+        "allOf": [generator.subschema_for::<RequestStatus>()],
+    });
     json!({
         "type": ["object", "null"],
         "properties": {
             "code": generator.subschema_for::<Code>(),
             "message": { "type": "string" },
             "hint": optional,
-            "retryable": { "type": "boolean" },
+            "request_status": ended,
+            "retryable": {
+                "type": "boolean",
+                "description": "Whether the same command may succeed later, without any change.",
+            },
             "exit": { "type": "integer", "description": "The exit code of the command." },
         },
         "required": ["code", "message", "hint", "retryable", "exit"],

@@ -177,14 +177,16 @@ impl Purchase {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let waited = !wait.is_zero();
-                let code = if waited { Code::WaitRanOut } else { Code::ApprovalRequired };
-                let what = match on {
-                    WaitsFor::Approval => "The operator has not decided yet.",
-                    WaitsFor::Device => "The operator has not signed it on the Ledger yet.",
-                    WaitsFor::Wallet => "The wallet has not signed it yet.",
+                let (code, begin) = match wait.is_zero() {
+                    true => (Code::ApprovalRequired, "The request is held: "),
+                    false => (Code::WaitRanOut, "The time of --wait is over: "),
                 };
-                let message = format!("{what} {}", self.record.pending_text());
+                let what = match on {
+                    WaitsFor::Approval => "the operator has not decided yet.",
+                    WaitsFor::Device => "the operator has not signed it on the Ledger yet.",
+                    WaitsFor::Wallet => "the wallet has not signed it yet.",
+                };
+                let message = format!("{begin}{what} {}", self.record.pending_text());
                 return Err(Fault::because(code, message));
             }
             sleep(pause.min(left)).await;

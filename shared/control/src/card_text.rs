@@ -71,7 +71,7 @@ fn payment_rows(card: &Card, zone: Option<&Zone>) -> Vec<Row> {
                 format!("spent {} of {} USD", card.spent.before, card.daily_limit)
             } else {
                 format!(
-                    "spent {} -> {} of {} USD  ({} reserved by held requests)",
+                    "spent {} -> {} of {} USD  ({} held, with this)",
                     card.spent.before, card.spent.after, card.daily_limit, card.reserved
                 )
             },
@@ -170,10 +170,10 @@ fn payee_text(card: &Card, zone: Option<&Zone>) -> String {
             format!("approved once ({} USD), on {}", paid.usd, date(&paid.first))
         }
         Some(paid) => format!(
-            "approved {} of {} times ({} USD), last {}",
-            paid.approved,
+            "paid {} times ({} USD), {} approved, last {}",
             paid.times,
             paid.usd,
+            if paid.approved == paid.times { "all".to_owned() } else { paid.approved.to_string() },
             date(&paid.last)
         ),
     };
@@ -322,7 +322,12 @@ mod tests {
                 "NEVER approved by you; 3 automatic (4.50 USD), last 2026-11-19",
             ),
             (Some(paid(1, 1)), None, false, "approved once (1.50 USD), on 2026-10-02"),
-            (Some(paid(14, 2)), None, false, "approved 2 of 14 times (21.00 USD), last 2026-11-19"),
+            (
+                Some(paid(14, 2)),
+                None,
+                false,
+                "paid 14 times (21.00 USD), 2 approved, last 2026-11-19",
+            ),
             (None, Some("no index"), true, "earlier payments unknown: no index"),
         ] {
             card.paid_before = known;

@@ -27,11 +27,11 @@ impl Columns {
 /// The exit codes of commands and their meanings, for help and manual.
 pub const EXITS: [(u8, &str); 21] = [
     (0, "success"),
-    (1, "failed for another reason; the code names it"),
+    (1, "failed for another reason, which the code names; DECLINED: you said no"),
     (2, "the command or its input is wrong"),
     (3, "no engine runs"),
     (4, "the wallet is locked"),
-    (5, "wrong password or proof"),
+    (5, "wrong password or proof; of an hmac agent also if the wallet is locked"),
     (6, "the policy or its limits do not allow it"),
     (7, "no object matches, or several do"),
     (8, "a question needs an answer: add the option that it names"),
@@ -39,13 +39,13 @@ pub const EXITS: [(u8, &str); 21] = [
     (10, "in conflict with the present state"),
     (11, "no endpoint of the network gave a valid answer"),
     (12, "the Ledger refused, or is not ready"),
-    (13, "a fault of the data folder, wallet file or journal"),
+    (13, "a fault of the data folder, wallet file, journal, or of a file with a secret"),
     (14, "engine and program have different versions"),
     (15, "the disk is full: free some space; a service tries again by itself"),
-    (20, "the request is held: it waits for a decision"),
-    (21, "the request was denied"),
-    (22, "the request expired"),
-    (124, "the time limit of the command ran out"),
+    (20, "pay, status --check: a request waits for a decision"),
+    (21, "pay: the request was denied"),
+    (22, "pay, approve, deny: the request expired"),
+    (124, "pay, approve: the time of --wait ran out"),
     (130, "cancelled"),
 ];
 
@@ -98,8 +98,8 @@ crate::code_table! {
     PriceMoved "PRICE_MOVED" "The price moved too far since the request: ask again if you still want it." = at(400, 1);
     PlanExpired "PLAN_EXPIRED" "The transactions were not sent in time: send a new request." = at(400, 22);
     ExecutionError "EXECUTION_ERROR" "A transaction of the trade failed." = at(500, 1);
-    UnsupportedScheme "UNSUPPORTED_SCHEME" "This wallet pays offers of the scheme exact only." = at(400, 2);
-    UnknownNetwork "UNKNOWN_NETWORK" "This wallet supports none of the offered networks." = at(400, 2);
+    UnsupportedScheme "UNSUPPORTED_SCHEME" "This wallet pays offers of the scheme exact only." = at(400, 9);
+    UnknownNetwork "UNKNOWN_NETWORK" "This wallet supports none of the offered networks." = at(400, 9);
     UnsupportedAsset "UNSUPPORTED_ASSET" "This wallet cannot price this token: pay in the network's reference stablecoin." = at(400, 9);
     AuthFailed "AUTH_FAILED" "Authentication failed" = at(401, 5);
     NetworkDisabled "NETWORK_DISABLED" "The operator has disabled this network." = at(403, 9).hint("network enable <network>");

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::codes::Code;
+use crate::status::RequestStatus;
 use crate::text;
 
 /// Maximum number of characters of a message: more than any sentence of ours has.
@@ -23,6 +24,9 @@ pub struct Fault {
     /// Each client shows the command as the operator would type it in that client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// How the request ended, if that is why a decision came too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_status: Option<RequestStatus>,
     /// For this machine's log; not serialized.
     #[serde(skip)]
     pub detail: Option<String>,
@@ -40,13 +44,20 @@ impl Fault {
     /// [`MESSAGE_CHARS_MAX`] is cut.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
         let hint = code.hint().map(str::to_owned);
-        Self { code, message: readable(message.into()), hint, detail: None }
+        Self { code, message: readable(message.into()), hint, request_status: None, detail: None }
     }
 
     /// Replaces the code's own hint.
     #[must_use]
     pub fn with_hint(mut self, command: impl Into<String>) -> Self {
         self.hint = Some(command.into());
+        self
+    }
+
+    /// Adds how the request ended.
+    #[must_use]
+    pub fn with_request_status(mut self, status: RequestStatus) -> Self {
+        self.request_status = Some(status);
         self
     }
 

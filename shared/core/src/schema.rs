@@ -34,8 +34,19 @@ one_of! {
     DecidedStatus: DecidedStatus::iter().map(DecidedStatus::text);
     EntryKind: EntryKind::iter().map(EntryKind::text);
     PolicyVerdict: PolicyVerdict::iter().map(PolicyVerdict::text);
-    RequestStatus: RequestStatus::iter().map(RequestStatus::text);
     SendStatus: SendStatus::iter().map(SendStatus::text);
+}
+
+impl JsonSchema for RequestStatus {
+    fn schema_name() -> Cow<'static, str> {
+        "RequestStatus".into()
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        let described =
+            |status: Self| json_schema!({ "const": status.text(), "description": status.about() });
+        json_schema!({ "oneOf": Self::iter().map(described).collect::<Vec<_>>() })
+    }
 }
 
 /// Describes types as a text.

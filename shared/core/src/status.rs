@@ -22,32 +22,52 @@ use crate::card::Lane;
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum RequestStatus {
-    /// Waiting for the operator.
     Pending,
-    /// Allowed, but not signed yet.
     Executing,
     Signed,
-    /// The agent reported the payment as sent.
     Submitted,
-    /// The agent reported the payment as settled, and the chain has not confirmed it.
     Settled,
-    /// The agent reported the payment as settled, and the chain contradicts the report.
     Refuted,
-    /// Confirmed by the chain.
     Verified,
-    /// A trade whose swap is final.
     Executed,
     Failed,
     Refused,
     Denied,
     Expired,
-    /// Allowed, and waits for a signature of its hardware device.
     AwaitingDevice,
-    /// Allowed, but not signed by its hardware device.
     NotSigned,
 }
 
 impl RequestStatus {
+    /// Returns the meaning, and whether the amount counts against the agent's allowance.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Pending => "Waiting for the operator; its amount is reserved",
+            Self::Executing => "Allowed, and not signed or final yet; counts as spent or reserved",
+            Self::Signed => "Signed, which counts as spent whatever happens next",
+            Self::Submitted => "The agent reported it as sent; counts as spent",
+            Self::Settled => {
+                "The agent reported it as settled, and the chain has not confirmed it; counts as spent"
+            }
+            Self::Refuted => {
+                "The agent reported it as settled, and the chain contradicts the report; counts as spent"
+            }
+            Self::Verified => "Confirmed by the chain; counts as spent",
+            Self::Executed => "A trade or loan whose transaction is final",
+            Self::Failed => {
+                "A payment that the agent reported as failed, which counts as spent because its signature exists; \
+                 or a trade or loan that did not happen"
+            }
+            Self::Refused => "Refused by the policy; does not count",
+            Self::Denied => "Denied by the operator; does not count",
+            Self::Expired => "Not decided in time; does not count",
+            Self::AwaitingDevice => "Allowed, and waits for its Ledger; its amount is reserved",
+            Self::NotSigned => {
+                "Allowed, but not signed on its Ledger; its amount is reserved while it may still be signed"
+            }
+        }
+    }
+
     /// Returns the stable text.
     pub fn text(self) -> &'static str {
         self.into()

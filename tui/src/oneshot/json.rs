@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use bursar_control::answers::Warning;
 use bursar_control::json_version::JsonVersion;
+use bursar_core::status::RequestStatus;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -31,6 +32,8 @@ struct Error<'a> {
     code: &'static str,
     message: &'a str,
     hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_status: Option<RequestStatus>,
     retryable: bool,
     exit: u8,
 }
@@ -69,6 +72,7 @@ impl<'a> Envelope<'a> {
             code: code.text(),
             message: &failure.fault.message,
             hint: failure.hint(),
+            request_status: failure.fault.request_status,
             retryable: failure.is_retryable(),
             exit: code.exit(),
         };

@@ -37,6 +37,9 @@ pub(super) async fn deny(
     }
     let reason = Some(reason).filter(|reason| !reason.is_empty());
     let Some(prefix) = order.single_id() else {
+        if engine.core.view().state.wallet.is_none() {
+            return Err(Fault::new(Code::NoWallet));
+        }
         refuse_id(engine, order)?;
         let agent = order.agent.as_ref().map(|name| lookup::agent(engine, name)).transpose()?;
         return deny_several(engine, agent.as_ref().map(|agent| &agent.id), reason, dialogue).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::status::DecidedStatus;
+use bursar_core::status::{DecidedStatus, RequestStatus};
 use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::plan::ExecutionEnd;
@@ -13,6 +13,7 @@ use bursar_domain::requests::Approver;
 use bursar_domain::{Request, Status};
 
 use super::dialogue::Dialogue;
+use super::history::status;
 use crate::context::EngineContext;
 use crate::journal::read_fault;
 
@@ -94,12 +95,16 @@ pub(super) fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -
         return fault;
     }
     match engine.core.reader().request(id).ok().flatten() {
-        Some(Request { status: Status::Expired { .. }, .. }) => Fault::new(Code::RequestExpired),
+        Some(Request { status: Status::Expired { .. }, .. }) => {
+            Fault::new(Code::RequestExpired).with_request_status(RequestStatus::Expired)
+        }
         Some(request) => match ending_text(&request.status) {
-            Some(ending) => Fault::because(
-                Code::AlreadyDecided,
-                format!("{} was {ending}.", request.id.short()),
-            ),
+            Some(ending) => {
+                let message = format!("{} was {ending}.", request.id.short());
+                let settlement = engine.core.reader().settlement(request.seq).ok().flatten();
+                Fault::because(Code::AlreadyDecided, message)
+                    .with_request_status(status(&request, settlement.as_ref()))
+            }
             None => fault,
         },
         None => fault,

@@ -185,7 +185,7 @@ async fn export(
 }
 
 /// Returns the status of a request: that of its settlement, if one was reported.
-fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
+pub(super) fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
     match (&request.status, settlement.map(Settlement::status)) {
         (Status::Held { .. }, _) => RequestStatus::Pending,
         (Status::Executing(execution) | Status::Ended(execution), _) => trade_status(execution),

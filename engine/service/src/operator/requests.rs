@@ -150,14 +150,13 @@ pub(super) async fn approve(
         // Another operator program may have decided the request just before its deadline.
         return Err(explain_end(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
+    refuse_suspended(&view.state, &request)?;
     let priced = with_price(engine, &request).await?;
     let mut card = card(engine, &view.state, &priced, &context)?;
     // Without a terminal the operator has not seen the price that was found just now.
     let found_now = request.ask.payment().is_some_and(PaymentAsk::is_unpriced);
     card.type_amount |= found_now;
-    if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
-        return Err(Fault::new(Code::CardChanged));
-    }
+    check_digest(order.card.as_deref(), &card)?;
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
@@ -184,6 +183,31 @@ pub(super) async fn approve(
         _no_wait => approved_status(engine, &record, signed),
     };
     Ok(decided_answer(&card, status))
+}
+
+/// Refuses to approve for a suspended agent. The core would close the request, and the agent may be resumed.
+fn refuse_suspended(state: &State, request: &Request) -> Result<(), Fault> {
+    let suspended = state.agents.get(&request.agent).filter(|agent| agent.suspended);
+    suspended.map_or(Ok(()), |agent| {
+        let message = format!(
+            "The agent {} is suspended, and the request still waits: resume the agent first, or deny the request.",
+            agent.name
+        );
+        Err(Fault::because(Code::AgentSuspended, message))
+    })
+}
+
+/// Checks that the digest of a card, if one was given, is that of the card now.
+fn check_digest(shown: Option<&str>, card: &Card) -> Result<(), Fault> {
+    match shown {
+        Some(shown) if shown.len() != card.digest.len() => {
+            let message =
+                "--card needs the whole digest, the 64 characters in the card's row `card`.";
+            Err(Fault::because(Code::BadInput, message))
+        }
+        Some(shown) if shown != card.digest => Err(Fault::new(Code::CardChanged)),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Returns the status of a request that was just approved.

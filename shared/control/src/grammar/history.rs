@@ -83,26 +83,10 @@ pub struct ReceiptOrder {
 
 /// Returns a status with its explanation for `--help`.
 fn status_value(status: RequestStatus) -> PossibleValue {
-    let value = PossibleValue::new(status.text());
+    let value = PossibleValue::new(status.text()).help(status.about());
     match status {
-        RequestStatus::Pending => value.help("Waiting for the operator").alias("waiting"),
-        RequestStatus::Executing => value.help("Allowed, but not signed yet"),
-        RequestStatus::Submitted => value.help("Its agent reported it as sent"),
-        RequestStatus::Settled => {
-            value.help("Its agent reported it as settled; the chain has not confirmed it")
-        }
-        RequestStatus::Refuted => {
-            value.help("Its agent reported it as settled, and the chain contradicts the report")
-        }
-        RequestStatus::Verified => value.help("Confirmed by the chain"),
-        RequestStatus::Executed => value.help("A trade whose swap is final"),
-        RequestStatus::AwaitingDevice => value.help("Allowed, and waits for its Ledger"),
-        RequestStatus::NotSigned => value.help("Allowed, but not signed on its Ledger"),
-        RequestStatus::Signed
-        | RequestStatus::Failed
-        | RequestStatus::Refused
-        | RequestStatus::Denied
-        | RequestStatus::Expired => value,
+        RequestStatus::Pending => value.alias("waiting"),
+        _named_once => value,
     }
 }
 

@@ -48,17 +48,20 @@ pub fn seconds(text: &str) -> Result<u32, String> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args, Serialize, Deserialize)]
+#[command(
+    override_usage = "bursar deny [OPTIONS] <ID> [REASON]...\n       bursar deny [OPTIONS] --agent <NAME>|--all [REASON]..."
+)]
 pub struct Deny {
     /// The request's id, or the beginning of it.
     #[arg(required_unless_present_any = ["agent", "all"])]
     pub id: Option<String>,
     /// The reason, which is shown to the agent.
     pub reason: Vec<String>,
-    /// Deny every waiting request of this agent; all words are then the reason.
+    /// Deny every waiting request of this agent, for the reason in the other words.
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     #[serde(default)]
     pub agent: Option<Name>,
-    /// Deny every waiting request; all words are then the reason.
+    /// Deny every waiting request, for the reason in the other words.
     #[arg(long)]
     #[serde(default)]
     pub all: bool,

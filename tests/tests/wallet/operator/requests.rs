@@ -6,6 +6,7 @@ use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, Prompt, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::limits::{HELD_PER_AGENT_MAX, HOLD_MS, LISTED_URL_CHARS_MAX, URL_BYTES_MAX};
+use bursar_core::status::RequestStatus;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::{Expect, Operator};
@@ -50,6 +51,83 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
     assert!(refused.message.starts_with("Not approved, and the request is closed"));
     operator.must("policy edit p --txn 3").await;
     operator.must(&format!("approve {} --yes", ids[1])).await;
+}
+
+/// A suspended agent may be resumed, so that its request is not closed by an approval.
+#[tokio::test]
+async fn a_request_of_a_suspended_or_frozen_agent_waits_on() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 10 --txn 3").await;
+    let bot = engine.add_agent("bot", "bearer").await;
+    let id = ask(&engine, &bot, 2_000_000, 1).await;
+    let mut operator = engine.operator();
+    for (stop, code, resume) in [
+        ("agent suspend bot", Code::AgentSuspended, "agent resume bot"),
+        ("freeze", Code::AgentsFrozen, "thaw"),
+    ] {
+        operator.must(stop).await;
+        let refused = operator.run_refused(&format!("approve {id} --yes")).await;
+        assert_eq!((refused.code, refused.request_status), (code, None));
+        operator.must(resume).await;
+        assert_eq!(held_hosts(&mut operator).await.len(), 1, "after {stop}");
+    }
+    operator.must(&format!("approve {id} --yes")).await;
+}
+
+/// A decision that comes too late says how the request ended, in words and as a status.
+#[tokio::test]
+async fn a_late_decision_names_how_the_request_ended() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 10 --txn 3").await;
+    let bot = engine.add_agent("bot", "bearer").await;
+    let mut operator = engine.operator();
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        ids.push(ask(&engine, &bot, 2_000_000, n).await);
+    }
+    operator.must(&format!("approve {} --yes", ids[0])).await;
+    operator.must(&format!("deny {}", ids[1])).await;
+    engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1000);
+    for (id, code, status) in [
+        (&ids[0], Code::AlreadyDecided, RequestStatus::Signed),
+        (&ids[1], Code::AlreadyDecided, RequestStatus::Denied),
+        (&ids[2], Code::RequestExpired, RequestStatus::Expired),
+    ] {
+        for line in [format!("approve {id} --yes"), format!("deny {id}")] {
+            let refused = operator.run_refused(&line).await;
+            assert_eq!((refused.code, refused.request_status), (code, Some(status)), "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_digest_is_given_whole() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 10 --txn 3").await;
+    let bot = engine.add_agent("bot", "bearer").await;
+    let id = ask(&engine, &bot, 2_000_000, 1).await;
+    let mut operator = engine.operator();
+    let listed = operator.outcome("requests").await;
+    let Ok(Answer::Requests { requests }) = listed.reply.result else { panic!("{listed:?}") };
+    let digest = requests[0].card.as_ref().unwrap().digest.clone();
+    for (shown, code) in [(&digest[..12], Code::BadInput), (&*"0".repeat(64), Code::CardChanged)] {
+        let refused = operator.run_refused(&format!("approve {id} --card {shown} --yes")).await;
+        assert_eq!(refused.code, code, "{shown}");
+    }
+    operator.must(&format!("approve {id} --card {digest} --yes")).await;
+}
+
+/// The wrong data folder must not look like an empty queue.
+#[tokio::test]
+async fn a_folder_without_a_wallet_is_not_an_empty_queue() {
+    let engine = TestEngine::start(Setup::default()).await;
+    let mut operator = engine.operator();
+    let listed = operator.outcome("requests").await;
+    assert_eq!(listed.reply.warnings.len(), 1, "{listed:?}");
+    assert_eq!(listed.reply.warnings[0].code, "NO_WALLET");
+    for line in ["deny --all", "deny --agent bot"] {
+        assert_eq!(operator.run_refused(line).await.code, Code::NoWallet, "{line}");
+    }
 }
 
 #[tokio::test]

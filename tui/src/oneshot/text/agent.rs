@@ -104,7 +104,7 @@ pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
             or_dash(&agent.daily_limit),
         ]
     };
-    let head = ["CODE", "AGENT", "STATUS", "AUTH", "POLICY", "FROM", "SPENT", "WAITING", "LIMIT"];
+    let head = ["CODE", "AGENT", "STATUS", "AUTH", "POLICY", "FROM", "SPENT", "RESERVED", "LIMIT"];
     to.table(head, &agents.iter().map(row).collect::<Vec<_>>());
     print_problems(to, agents);
 }
@@ -136,7 +136,10 @@ pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, conte
     let returned_secret =
         context.returned_secret.filter(|secret| secret.field == SecretField::Token);
     match returned_secret.and_then(|secret| secret.text.as_deref()) {
-        Some(token) => token_line(to, token),
+        Some(token) => {
+            to.line("# The token is shown this once: the wallet keeps only its hash.");
+            token_line(to, token);
+        }
         None => {
             to.line("# WALLET_AGENT_TOKEN: only its hash is stored. To replace it with a new token, run");
             to.line(&format!(

@@ -27,7 +27,7 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer], context: Cont
     if is_table {
         let rows: Vec<_> = waiting.iter().map(|(request, card)| table_row(request, card)).collect();
         to.table(["ID", "LEFT", "AGENT", "AMOUNT", "TO", "NOTE"], &rows);
-        to.next("Show a card with", "bursar approve <id>   or all cards: bursar requests --cards");
+        to.next("Show their cards with", "bursar requests --cards");
     }
     let others = requests.iter().filter(|one| !is_table || one.card.is_none());
     for (index, request) in others.enumerate() {
