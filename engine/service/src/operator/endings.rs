@@ -13,7 +13,7 @@ use bursar_domain::requests::Approver;
 use bursar_domain::{Request, Status};
 
 use super::dialogue::Dialogue;
-use super::history::status;
+use super::support::describe::request_status;
 use crate::context::EngineContext;
 use crate::journal::read_fault;
 
@@ -103,7 +103,7 @@ pub(super) fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -
                 let message = format!("{} was {ending}.", request.id.short());
                 let settlement = engine.core.reader().settlement(request.seq).ok().flatten();
                 Fault::because(Code::AlreadyDecided, message)
-                    .with_request_status(status(&request, settlement.as_ref()))
+                    .with_request_status(request_status(&request, settlement.as_ref()))
             }
             None => fault,
         },

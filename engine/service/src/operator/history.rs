@@ -24,15 +24,15 @@ use bursar_core::time::Utc;
 use bursar_domain::loans::LoanAsk;
 use bursar_domain::payees;
 use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep};
-use bursar_domain::settlement::{Settlement, SettlementStatus};
+use bursar_domain::settlement::Settlement;
 use bursar_domain::trades::TradeAsk;
-use bursar_domain::{LaneAsk, PaymentAsk, Request, State, Status};
+use bursar_domain::{LaneAsk, PaymentAsk, Request, State};
 use tokio::sync::mpsc;
 
 use super::dialogue::Dialogue;
 use super::requests::ID_DIGITS_MIN;
 use super::support::Done;
-use super::support::describe::{step, trade_status};
+use super::support::describe::{request_status, step};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::{Reader, StoreError, read_fault};
@@ -103,7 +103,7 @@ impl HistoryQuery {
                     return false;
                 }
             };
-            let status = status(&request, settlement.as_ref());
+            let status = request_status(&request, settlement.as_ref());
             if self.status.is_some_and(|wanted| wanted != status) {
                 return true;
             }
@@ -182,28 +182,6 @@ async fn export(
     let rows = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
     let rows = u64::try_from(rows.map_err(damage_fault)?).unwrap_or(u64::MAX);
     Ok(Answer::Exported(ExportAnswer { file, rows }).into())
-}
-
-/// Returns the status of a request: that of its settlement, if one was reported.
-pub(super) fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
-    match (&request.status, settlement.map(Settlement::status)) {
-        (Status::Held { .. }, _) => RequestStatus::Pending,
-        (Status::Executing(execution) | Status::Ended(execution), _) => trade_status(execution),
-        (Status::Refused { .. }, _) => RequestStatus::Refused,
-        (Status::Denied { .. }, _) => RequestStatus::Denied,
-        (Status::Expired { .. }, _) => RequestStatus::Expired,
-        (Status::AwaitingDevice(_), _) => RequestStatus::AwaitingDevice,
-        (Status::NotSigned { .. }, _) => RequestStatus::NotSigned,
-        (Status::Authorized { .. }, Some(SettlementStatus::Submitted)) => RequestStatus::Submitted,
-        (Status::Authorized { .. }, Some(SettlementStatus::Failed)) => RequestStatus::Failed,
-        (Status::Authorized { .. }, Some(SettlementStatus::SettledByReport)) => {
-            RequestStatus::Settled
-        }
-        (Status::Authorized { .. }, Some(SettlementStatus::Refuted)) => RequestStatus::Refuted,
-        (Status::Authorized { .. }, Some(SettlementStatus::Verified)) => RequestStatus::Verified,
-        (Status::Authorized { signature: Some(_), .. }, None) => RequestStatus::Signed,
-        (Status::Authorized { signature: None, .. }, None) => RequestStatus::Executing,
-    }
 }
 
 fn row(

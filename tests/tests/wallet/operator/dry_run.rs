@@ -66,8 +66,8 @@ const CHANGING: &[(&str, &str)] = &[
     ("address create other 1", "address added"),
     ("address rename pay paid", "address renamed"),
     ("policy create q --day 5", "policy set"),
-    ("policy edit p --txn 5", "p v"),
-    ("policy edit p --auto 2", "p v"),
+    ("policy edit p --txn 5", "p: "),
+    ("policy edit p --auto 2", "p: "),
     ("policy delete spare", "policy deleted"),
     ("agent register bot2", "registers the agent bot2"),
     ("agent commission bot spare pay", "bot: policy p -> spare"),
@@ -214,7 +214,7 @@ async fn a_dry_run_says_whether_the_change_loosens_and_what_would_be_asked() {
     assert_eq!(edit.shows, ["max per payment 10.00 -> 20.00 USD"]);
     assert_eq!(edit.asks, ["Allow this for its agent, from the next request on?"]);
     let [change] = edit.changes.as_slice() else { panic!("{edit:?}") };
-    assert!(change.starts_with("p v") && change.ends_with(": max per payment 10.00 -> 20.00 USD"));
+    assert_eq!(change, "p: max per payment 10.00 -> 20.00 USD");
 
     let offer = header(&challenge(BASE, 9_000_000, "https://a.example/1"));
     let (_held, answer) = engine.post("/sign", &bot.ask(engine.now_s(), &offer, None)).await;

@@ -57,6 +57,17 @@ pub(super) fn frozen(to: &mut Sheet, frozen: bool) {
     }
 }
 
+/// Returns the rows about networks that do not answer, trades that run, and the Ledger.
+fn running_rows(status: &StatusAnswer) -> impl Iterator<Item = (&'static str, String)> {
+    let silent = status
+        .silent
+        .iter()
+        .map(|silent| ("network", format!("{}: no answer since {}", silent.network, silent.since)));
+    let trades = status.executing.iter().map(|trade| ("trade", executing_text(trade)));
+    let device = status.device.iter().map(|device| ("ledger", device_text(device)));
+    silent.chain(trades).chain(device)
+}
+
 pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>) {
     let wallet = &status.wallet;
     let about_wallet = if wallet.exists {
@@ -89,13 +100,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         ),
         ("requests", format!("{} waiting", status.requests)),
     ];
-    rows.extend(status.silent.iter().map(|silent| {
-        ("network", format!("{}: no answer since {}", silent.network, silent.since))
-    }));
-    rows.extend(status.executing.iter().map(|trade| ("trade", executing_text(trade))));
-    if let Some(device) = &status.device {
-        rows.push(("ledger", device_text(device)));
-    }
+    rows.extend(running_rows(status));
     if let Some(at) = &status.ledger_emulator {
         rows.push(("emulator", format!("{at}: NOT a Ledger, its keys are in software")));
     }

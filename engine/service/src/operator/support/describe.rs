@@ -22,6 +22,7 @@ use bursar_domain::allowance::Renewal;
 use bursar_domain::assess::Verdict;
 use bursar_domain::loans::LoanAsk;
 use bursar_domain::plan::{Execution, ExecutionEnd};
+use bursar_domain::settlement::{Settlement, SettlementStatus};
 use bursar_domain::trades::TradeAsk;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
 use bursar_domain::{LaneAsk, Request, State, Status, plan_text};
@@ -301,6 +302,28 @@ pub(crate) fn executing_answers(
         })
     });
     described.take(EXECUTING_SHOWN).collect()
+}
+
+/// Returns the status of a request: that of its settlement, if one was reported.
+pub(crate) fn request_status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
+    match (&request.status, settlement.map(Settlement::status)) {
+        (Status::Held { .. }, _) => RequestStatus::Pending,
+        (Status::Executing(execution) | Status::Ended(execution), _) => trade_status(execution),
+        (Status::Refused { .. }, _) => RequestStatus::Refused,
+        (Status::Denied { .. }, _) => RequestStatus::Denied,
+        (Status::Expired { .. }, _) => RequestStatus::Expired,
+        (Status::AwaitingDevice(_), _) => RequestStatus::AwaitingDevice,
+        (Status::NotSigned { .. }, _) => RequestStatus::NotSigned,
+        (Status::Authorized { .. }, Some(SettlementStatus::Submitted)) => RequestStatus::Submitted,
+        (Status::Authorized { .. }, Some(SettlementStatus::Failed)) => RequestStatus::Failed,
+        (Status::Authorized { .. }, Some(SettlementStatus::SettledByReport)) => {
+            RequestStatus::Settled
+        }
+        (Status::Authorized { .. }, Some(SettlementStatus::Refuted)) => RequestStatus::Refuted,
+        (Status::Authorized { .. }, Some(SettlementStatus::Verified)) => RequestStatus::Verified,
+        (Status::Authorized { signature: Some(_), .. }, None) => RequestStatus::Signed,
+        (Status::Authorized { signature: None, .. }, None) => RequestStatus::Executing,
+    }
 }
 
 /// Returns the status of an allowed request with a plan.
