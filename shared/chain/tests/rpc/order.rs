@@ -87,6 +87,7 @@ async fn a_network_is_silent_from_the_failure_of_its_last_node_until_an_answer()
     clock.advance(10);
     balance(&chain).await.expect_err("no answer");
     assert_eq!(chain.silent_since_ms(), Some(20));
+    clock.advance(COOL_DOWN_MS);
     second.set_answer("eth_getBalance", Answer::Result(json!("0x2")));
     assert_eq!(balance(&chain).await, wei(2));
     assert_eq!(chain.silent_since_ms(), None);
