@@ -259,10 +259,10 @@ fn a_policy_that_was_deleted_and_made_again_is_another_policy() {
     let name = build::name("second");
     let create = || Action::CreatePolicy { name: build::name("second"), policy: Box::default() };
     world.must(create());
-    let first = world.state.policy(&name).expect("it is there").version;
+    let first = world.state.policy(&name).expect("it is there").serial;
     world.must(Action::DeletePolicy { name: name.clone() });
     world.must(create());
-    assert!(world.state.policy(&name).expect("it is there").version > first);
+    assert!(world.state.policy(&name).expect("it is there").serial > first);
 }
 
 #[test]
