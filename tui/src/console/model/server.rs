@@ -1,7 +1,7 @@
 //! The last state that the engine reported.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bursar_control::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
@@ -18,6 +18,9 @@ use super::queued::{EndOrigin, QueuedRequest, RequestEnd};
 const ENDED_ROW_MS: u64 = 60_000;
 /// Maximum number of closed requests in the list, not counting the request whose card is open.
 const ENDED_ROWS_MAX: usize = 2;
+
+/// Maximum number of known ids of ended requests, more than any answer contains.
+const DROPPED_IDS_MAX: usize = 2_000;
 
 /// One part of the engine's state that the console queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +65,8 @@ pub(crate) struct Server {
     pub(crate) status: Option<StatusAnswer>,
     /// Pending requests first, then closed ones. A new request never moves other pending ones.
     pub(crate) queue: Vec<QueuedRequest>,
+    /// The ids of ended requests that are no longer in the queue.
+    pub(crate) dropped: BTreeSet<String>,
     /// Queried separately from the balances, so that addresses show even while the balances are unknown.
     pub(crate) addresses: Option<Vec<AddressAnswer>>,
     pub(crate) balances: Option<Vec<HoldingsAnswer>>,
@@ -160,6 +165,9 @@ impl Server {
                     known.request = request;
                     known.received_ms = now_ms;
                 }
+                // This answer was given before the request ended: no request becomes pending again.
+                None if request.status == RequestStatus::Pending
+                    && self.dropped.contains(&request.id) => {}
                 None => self.queue.push(QueuedRequest {
                     request,
                     deadline_ms,
@@ -237,15 +245,23 @@ impl Server {
         self.queue.sort_by_key(|known| {
             known.closed_ms(now_ms).map(|at| Reverse((at, known.deadline_ms)))
         });
-        let mut lingering = 0usize;
+        let (mut lingering, mut dropped) = (0usize, std::mem::take(&mut self.dropped));
         self.queue.retain(|known| {
             if known.closed_ms(now_ms).is_none() || kept == Some(known.request.id.as_str()) {
                 return true;
             }
             lingering = lingering.saturating_add(1);
             let is_old = |end: &RequestEnd| now_ms.saturating_sub(end.at_ms) >= ENDED_ROW_MS;
-            lingering <= ENDED_ROWS_MAX && !known.end.as_ref().is_some_and(is_old)
+            let stays = lingering <= ENDED_ROWS_MAX && !known.end.as_ref().is_some_and(is_old);
+            if !stays && known.end.is_some() && !known.is_end_inferred {
+                dropped.insert(known.request.id.clone());
+            }
+            stays
         });
+        while dropped.len() > DROPPED_IDS_MAX {
+            dropped.pop_first();
+        }
+        self.dropped = dropped;
     }
 
     /// Returns the requests that can still be decided.

@@ -91,6 +91,28 @@ fn a_request_has_one_row_in_activity() {
     assert_eq!(screen.matches("00000026").count(), 1, "{screen}");
 }
 
+/// An answer that was given before the end of a request does not bring the request back.
+#[test]
+fn a_late_answer_brings_no_ended_request_back() {
+    let mut stage = Stage::with_all_panes(SIZE);
+    let rows = || vec![held(1, 700_000, |_card| {}), held(2, 700_000, |_card| {})];
+    let ids: Vec<String> = rows().into_iter().map(|row| row.id).collect();
+    let mut entries = feed(43, 3);
+    entries.reverse();
+    for (entry, number) in entries.iter_mut().zip(1..) {
+        entry.kind = "payment.denied".parse().unwrap();
+        entry.request = Some(held(number, 0, |_card| {}).id);
+    }
+    stage.frame(ToClient::Entries { id: 7, entries });
+    stage.wait(61_000);
+    assert!(stage.model.server.queue.is_empty(), "dropped after a minute");
+    let now = stage.now_ms;
+    stage.model.server.store(Topic::Requests, Answer::Requests { requests: rows() }, now);
+    stage.wait(1);
+    let queue = &stage.model.server.queue;
+    assert!(!queue.iter().any(|row| ids.contains(&row.request.id)), "{queue:?}");
+}
+
 /// The first and the last row are those of the journal, also while the entries between are not loaded.
 #[test]
 fn the_ends_of_a_long_feed_are_one_key_away() {
