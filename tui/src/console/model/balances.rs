@@ -69,11 +69,15 @@ impl HoldingRow<'_> {
     }
 }
 
-/// Returns the rows below the balances: positions, then addresses whose positions could not be read.
+/// Returns the rows below the balances: positions, then addresses whose positions could not be read although their
+/// network answers.
 pub(crate) fn positions(server: &Server) -> impl Iterator<Item = HoldingRow<'_>> {
     let answer = server.positions.iter();
     let found = answer.clone().flat_map(|known| &known.positions).map(HoldingRow::Position);
+    let is_told =
+        |unread: &UnreadAnswer| server.silent().any(|silent| silent.network == unread.network);
     let unread = answer.flat_map(|known| &known.unread).enumerate();
+    let unread = unread.filter(move |(_index, unread)| !is_told(unread));
     found.chain(unread.map(|(index, unread)| HoldingRow::Unread { unread, index }))
 }
 
@@ -88,10 +92,7 @@ pub(crate) fn holding(server: &Server, index: usize) -> Option<HoldingRow<'_>> {
 
 /// Returns the number of rows of the pane.
 pub(super) fn count(server: &Server) -> usize {
-    let known = server.positions.as_ref();
-    let positions =
-        known.map_or(0, |known| known.positions.len().saturating_add(known.unread.len()));
-    balances(server).len().saturating_add(positions)
+    balances(server).len().saturating_add(positions(server).count())
 }
 
 /// One coin of one address on one network.

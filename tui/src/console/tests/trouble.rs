@@ -75,6 +75,11 @@ fn an_outage_is_told_once() {
     }
     let screen = stage.screen();
     assert!(!screen.contains("no endpoint answered"), "{screen}");
+    // The header keeps its last piece at any width.
+    stage.handle_message(Message::Resize(80, 24));
+    let screen = stage.screen();
+    assert!(screen.contains("Base: no answer") && screen.contains("engine: attached"), "{screen}");
+    stage.handle_message(Message::Resize(200, 60));
     set_silent(&mut stage, &["Ethereum", "Base"]);
     assert!(stage.screen().contains("2 networks: no answer since 08:31"), "{}", stage.screen());
     assert!(stage.take_newest_order("balances").is_none());

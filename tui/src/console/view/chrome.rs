@@ -61,40 +61,50 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if held > 0 {
         pieces.push((format!("{held} WAITING"), Role::Warn));
     }
-    pieces.extend(silent(model).map(|text| (text, Role::Warn)));
     if model.setup.observe {
         pieces.push(("OBSERVING".into(), Role::Warn));
     }
     pieces.retain(|(text, _role)| !text.is_empty());
     if let (Connection::Up, Some(status)) = (&model.connection, &model.server.status) {
         let engine = if model.setup.owner { "engine: inside" } else { "engine: attached" };
-        let taken: usize = pieces.iter().map(|(text, _role)| text.width().saturating_add(2)).sum();
-        let room = usize::from(area.width).saturating_sub(taken);
         // The kind of engine is always shown. If room is short, the address for agents is shortened or left out,
         // because commands also show it.
-        let (agents, role) = agents(status);
-        let fits =
-            |text: &&String| text.width().saturating_add(2).saturating_add(engine.width()) <= room;
-        pieces.extend(agents.iter().find(fits).map(|text| (text.clone(), role)));
+        for (texts, role) in [(silent(model, status), Role::Warn), agents(status)] {
+            let taken = pieces.iter().map(|(text, _role)| text.width().saturating_add(2));
+            let taken = taken.sum::<usize>().saturating_add(engine.width());
+            let fits = |text: &&String| {
+                taken.saturating_add(text.width()).saturating_add(2) <= usize::from(area.width)
+            };
+            pieces.extend(texts.iter().find(fits).map(|text| (text.clone(), role)));
+        }
         pieces.push((engine.to_owned(), Role::Quiet));
     }
-    let spaced: Vec<(String, Role)> =
-        pieces.into_iter().map(|(text, role)| (format!("{text}  "), role)).collect();
+    // No space follows the last piece, which may fill the row.
+    let gaps = pieces.iter().skip(1).map(|_piece| "  ").chain([""]);
+    let spaced: Vec<(String, Role)> = pieces
+        .iter()
+        .zip(gaps)
+        .map(|((text, role), gap)| (format!("{text}{gap}"), *role))
+        .collect();
     let pieces: Vec<(&str, Role)> =
         spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
     paint.pieces(area, 0, &pieces);
 }
 
-/// Describes the networks that do not answer, and since when.
-fn silent(model: &Model) -> Option<String> {
-    let status =
-        model.server.status.as_ref().filter(|_known| model.connection == Connection::Up)?;
-    let first = status.silent.iter().min_by(|one, other| one.since.cmp(&other.since))?;
-    let since = model.zone().minute(&first.since);
-    Some(match status.silent.as_slice() {
-        [only] => format!("{}: no answer since {since}", only.network),
-        several => format!("{} networks: no answer since {since}", several.len()),
-    })
+/// Returns the texts for the networks that do not answer, longest first.
+fn silent(model: &Model, status: &StatusAnswer) -> Vec<String> {
+    let first = status.silent.iter().min_by(|one, other| one.since.cmp(&other.since));
+    let since = first.map(|first| model.zone().minute(&first.since)).unwrap_or_default();
+    let who = match status.silent.as_slice() {
+        [] => return Vec::new(),
+        [only] => only.network.clone(),
+        several => format!("{} networks", several.len()),
+    };
+    vec![
+        format!("{who}: no answer since {since}"),
+        format!("{who}: no answer"),
+        "OFFLINE".to_owned(),
+    ]
 }
 
 /// Returns the texts for the agent server: its address in several lengths, longest first, or that it is off.
