@@ -99,13 +99,13 @@ furnish
 step unlock $B install-service --system --unlock --daily 5 --yes --password-file $PW
 systemctl stop bursar
 step lower $B install-service --system --unlock --daily 4.5 --yes --password-file $PW
-step activity owner activity --json
+step activity owner activity --raw --json
 "#,
         BootEnd::PowerCut,
     );
     only.must("unlock");
     only.must("lower");
-    let last = |kind: &str| last_entry(only.must("activity --raw"), kind);
+    let last = |kind: &str| last_entry(only.must("activity"), kind);
     assert!(last("setting.changed") < last("wallet.unlocked"), "{}", only.text());
 }
 

@@ -35,6 +35,8 @@ fn hide_session(rows: &[ActivityRow], lock: usize, hidden: &mut BTreeSet<usize>)
     let earlier = rows.iter().enumerate().skip(lock.saturating_add(1));
     for (position, row) in earlier.take(ONE_SHOT_ENTRIES_MAX.saturating_add(1)) {
         match row.kind {
+            // An unlock with a detail was made by the service, without a person.
+            EntryKind::WalletUnlocked if row.detail.is_some() => return,
             EntryKind::WalletUnlocked => {
                 hidden.insert(lock);
                 // A one-shot that recorded nothing keeps its unlock as its row.
@@ -129,5 +131,7 @@ mod tests {
         assert_eq!(shown(&entries), [3, 2, 1]);
         let entries = [("wallet.unlocked", None, None), ("engine.started", None, None), STOP];
         assert_eq!(shown(&entries), [3, 2, 1]);
+        let alone = ("wallet.unlocked", None, Some("by the service, without a person"));
+        assert_eq!(shown(&[alone, ("payment.signed", Some("a"), None), STOP]), [3, 2, 1]);
     }
 }

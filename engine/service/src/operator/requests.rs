@@ -150,7 +150,6 @@ pub(super) async fn approve(
         // Another operator program may have decided the request just before its deadline.
         return Err(explain_end(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
-    refuse_suspended(&view.state, &request)?;
     let priced = with_price(engine, &request).await?;
     let mut card = card(engine, &view.state, &priced, &context)?;
     // Without a terminal the operator has not seen the price that was found just now.
@@ -183,18 +182,6 @@ pub(super) async fn approve(
         _no_wait => approved_status(engine, &record, signed),
     };
     Ok(decided_answer(&card, status))
-}
-
-/// Refuses to approve for a suspended agent. The core would close the request, and the agent may be resumed.
-fn refuse_suspended(state: &State, request: &Request) -> Result<(), Fault> {
-    let suspended = state.agents.get(&request.agent).filter(|agent| agent.suspended);
-    suspended.map_or(Ok(()), |agent| {
-        let message = format!(
-            "The agent {} is suspended, and the request still waits: resume the agent first, or deny the request.",
-            agent.name
-        );
-        Err(Fault::because(Code::AgentSuspended, message))
-    })
 }
 
 /// Checks that the digest of a card, if one was given, is that of the card now.

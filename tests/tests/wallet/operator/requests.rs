@@ -53,27 +53,6 @@ async fn a_card_shows_that_its_approval_would_be_refused() {
     operator.must(&format!("approve {} --yes", ids[1])).await;
 }
 
-/// A suspended agent may be resumed, so that its request is not closed by an approval.
-#[tokio::test]
-async fn a_request_of_a_suspended_or_frozen_agent_waits_on() {
-    let engine = TestEngine::start(Setup::default()).await;
-    engine.set_up_wallet("--day 10 --txn 3").await;
-    let bot = engine.add_agent("bot", "bearer").await;
-    let id = ask(&engine, &bot, 2_000_000, 1).await;
-    let mut operator = engine.operator();
-    for (stop, code, resume) in [
-        ("agent suspend bot", Code::AgentSuspended, "agent resume bot"),
-        ("freeze", Code::AgentsFrozen, "thaw"),
-    ] {
-        operator.must(stop).await;
-        let refused = operator.run_refused(&format!("approve {id} --yes")).await;
-        assert_eq!((refused.code, refused.request_status), (code, None));
-        operator.must(resume).await;
-        assert_eq!(held_hosts(&mut operator).await.len(), 1, "after {stop}");
-    }
-    operator.must(&format!("approve {id} --yes")).await;
-}
-
 /// A decision that comes too late says how the request ended, in words and as a status.
 #[tokio::test]
 async fn a_late_decision_names_how_the_request_ended() {

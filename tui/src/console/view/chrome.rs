@@ -79,7 +79,11 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         }
         pieces.push((engine.to_owned(), Role::Quiet));
     }
-    // No space follows the last piece, which may fill the row.
+    paint_spaced(paint, area, &pieces);
+}
+
+/// Draws pieces with two spaces between them. No space follows the last one, which may fill the row.
+fn paint_spaced(paint: &mut Paint<'_>, area: Rect, pieces: &[(String, Role)]) {
     let gaps = pieces.iter().skip(1).map(|_piece| "  ").chain([""]);
     let spaced: Vec<(String, Role)> = pieces
         .iter()
