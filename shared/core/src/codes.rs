@@ -39,7 +39,7 @@ pub const EXITS: [(u8, &str); 21] = [
     (10, "in conflict with the present state"),
     (11, "no endpoint of the network gave a valid answer"),
     (12, "the Ledger refused, or is not ready"),
-    (13, "a fault of the data folder, wallet file, journal, or of a file with a secret"),
+    (13, "a fault of the data folder, wallet file or journal, or a secret file"),
     (14, "engine and program have different versions"),
     (15, "the disk is full: free some space; a service tries again by itself"),
     (20, "pay, status --check: a request waits for a decision"),
