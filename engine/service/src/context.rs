@@ -6,8 +6,10 @@ pub(crate) mod agent_url;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use bursar_chain::ports::Chain;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::networks::{NETWORKS, Network};
 use secrecy::SecretBox;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +92,19 @@ impl EngineContext {
         let unused_ms = self.ports.clock.mono_ms().saturating_sub(since_ms);
         let left_ms = limit_s.saturating_mul(1_000).saturating_sub(unused_ms);
         self.vault.is_unlocked().then(|| left_ms.div_ceil(1_000))
+    }
+
+    /// Returns the enabled networks of which no endpoint answers, each with the time of its first silence in
+    /// milliseconds of the monotonic clock.
+    pub(crate) fn silent_chains(&self) -> Vec<(&'static Network, Arc<dyn Chain>, u64)> {
+        let state = &self.core.view().state;
+        let enabled = NETWORKS.iter().filter(|row| state.is_network_enabled(row.chain));
+        let silent = enabled.filter_map(|row| {
+            let chain = self.ports.chains.get(&row.chain)?;
+            let since_ms = chain.silent_since_ms()?;
+            Some((row, chain, since_ms))
+        });
+        silent.collect()
     }
 
     /// Returns 32 random bytes in hex.

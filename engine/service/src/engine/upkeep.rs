@@ -1,4 +1,4 @@
-//! The engine's timers: expire requests, renew allowances, and lock an idle wallet.
+//! The engine's timers: expire requests, renew allowances, ask silent networks again, and lock an idle wallet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,16 @@ use crate::operator::wallet::lock::lock_unless_used;
 const LARGE_BURST: usize = 1_000;
 /// Interval between two checks.
 const CHECK_INTERVAL_MS: u64 = 1_000;
+/// Interval in which networks that do not answer are asked again; a question ends before the next one.
+const ASK_SILENT_INTERVAL_MS: u64 = 60_000;
 /// Between two checks, boot clock and monotonic clock drift apart by more than this only if the machine slept.
 const SLEEP_THRESHOLD_MS: u64 = 60_000;
 
-/// Expires requests, renews allowances and locks an idle wallet, until the engine stops.
+/// Expires requests, renews allowances, asks silent networks and locks an idle wallet, until the engine stops.
 pub(super) async fn run(shared: Arc<EngineContext>) {
     let mut watch = UseWatch::at(&shared.ports.clock.now());
     let mut most_authorized = 0;
+    let mut asks_silent_ms = shared.ports.clock.mono_ms();
     loop {
         let wake = shared.ports.clock.mono_ms().saturating_add(CHECK_INTERVAL_MS);
         // cancel-safe: both branches only wait.
@@ -48,7 +51,25 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             // The task may outlive this loop: no code waits for it.
             drop(tokio::task::spawn_blocking(bursar_heap::release_free_pages));
         }
+        if wake >= asks_silent_ms {
+            asks_silent_ms = wake.saturating_add(ASK_SILENT_INTERVAL_MS);
+            ask_silent(&shared);
+        }
         lock_if_unused(&shared, &mut watch).await;
+    }
+}
+
+/// Asks the networks that do not answer again, so that their outage ends although no command needs them.
+fn ask_silent(shared: &EngineContext) {
+    for (_network, chain, _since_ms) in shared.silent_chains() {
+        let stopping = shared.stopping.clone();
+        shared.tasks.spawn(async move {
+            // cancel-safe: an answer only changes what is known about the endpoints.
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                _answer = chain.chain_id() => {}
+            }
+        });
     }
 }
 

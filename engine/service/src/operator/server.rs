@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bursar_chain::ports::Chain;
 use bursar_control::answers::{Answer, ServerAnswer, SilentNetworkAnswer, StatusAnswer, Warning};
 use bursar_control::grammar::{NetworkOrder, ServerOrder, StatusOrder};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::networks::NETWORKS;
+use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::settings::keys::Key;
 use bursar_core::text;
 use bursar_domain::Action;
@@ -158,26 +159,15 @@ pub(super) async fn status(engine: &Arc<EngineContext>, order: StatusOrder) -> R
     .into())
 }
 
-/// Returns the enabled networks of which no endpoint answers, and asks these again in the background.
-fn silent(engine: &Arc<EngineContext>) -> Vec<SilentNetworkAnswer> {
-    let (view, now) = (engine.core.view(), engine.core.now());
-    let mut answers = Vec::new();
-    for row in NETWORKS.iter().filter(|row| view.state.is_network_enabled(row.chain)) {
-        let Some(chain) = engine.ports.chains.get(&row.chain) else { continue };
-        let Some(since_ms) = chain.silent_since_ms() else { continue };
+/// Returns the enabled networks of which no endpoint answers.
+fn silent(engine: &EngineContext) -> Vec<SilentNetworkAnswer> {
+    let now = engine.core.now();
+    let describe = |(row, _chain, since_ms): (&Network, Arc<dyn Chain>, u64)| {
         let ago_ms = i64::try_from(now.mono_ms.saturating_sub(since_ms)).unwrap_or(i64::MAX);
         let since = text::utc(now.utc.plus_ms(ago_ms.saturating_neg()));
-        answers.push(SilentNetworkAnswer { network: row.title.to_owned(), since });
-        let stopping = engine.stopping.clone();
-        engine.tasks.spawn(async move {
-            // cancel-safe: an answer only changes what is known about the endpoints.
-            tokio::select! {
-                () = stopping.cancelled() => {}
-                _answer = chain.chain_id() => {}
-            }
-        });
-    }
-    answers
+        SilentNetworkAnswer { network: row.title.to_owned(), since }
+    };
+    engine.silent_chains().into_iter().map(describe).collect()
 }
 
 /// Returns the first enabled network of which an endpoint answers with the right chain id; empty if none does.
