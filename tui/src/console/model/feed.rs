@@ -53,6 +53,11 @@ impl Feed {
         &self.shown
     }
 
+    /// Returns the entry in a row of the pane.
+    pub(crate) fn row(&self, index: usize) -> Option<&ActivityRow> {
+        self.shown.get(index).and_then(|seq| self.get(*seq))
+    }
+
     /// Returns whether the kept entries begin with the newest of the journal.
     pub(crate) fn has_newest(&self) -> bool {
         self.rows.front().is_none_or(|newest| newest.seq == self.head)

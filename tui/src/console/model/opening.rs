@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::balances::{HoldingRow, holding};
 use super::overlay::{CardView, TextView};
 use super::payments::{self, PaymentRow};
-use super::rows::{entry_at, short};
+use super::rows::short;
 use super::{Model, Pane};
 use crate::wording;
 
@@ -48,7 +48,7 @@ impl Model {
                 format!("policy show {}", word(&server.policies.as_ref()?.get(index)?.name)?)
             }
             Pane::Activity => {
-                let row = server.feed.get(entry_at(server, index)?)?;
+                let row = server.feed.row(index)?;
                 let title = format!("entry {} of the journal", row.seq);
                 let text = Zeroizing::new(entry(row, &self.zone()));
                 return Some(RowOpening::Text(TextView::new(title, text)));

@@ -11,7 +11,7 @@ use super::balances::{count, holding, holdings};
 use super::feed::PAGE_ROWS;
 use super::filter::Filter;
 use super::payments;
-use super::server::{Server, Topic};
+use super::server::Topic;
 use super::{List, Model, Pane};
 
 /// Maximum number of sent payments to request.
@@ -54,12 +54,6 @@ pub(crate) fn short(id: &str) -> String {
     id.parse::<RequestId>().map_or_else(|_other| begin(), |id| id.short())
 }
 
-/// Returns the number of the journal entry in a row of the feed, even if the entry is not loaded.
-pub(crate) fn entry_at(server: &Server, index: usize) -> Option<u64> {
-    let seq = server.feed.head().checked_sub(u64::try_from(index).ok()?)?;
-    (seq > 0).then_some(seq)
-}
-
 /// The rows of a pane that its filter shows, as indices among all its rows.
 #[derive(Debug)]
 pub(crate) enum ShownRows {
@@ -95,14 +89,6 @@ impl ShownRows {
         }
     }
 
-    /// Returns the place of the row with this index, or of the next one that is shown.
-    fn next_place(&self, index: usize) -> usize {
-        match self {
-            ShownRows::All(_count) => index,
-            ShownRows::Some(shown) => shown.partition_point(|shown| *shown < index),
-        }
-    }
-
     /// Returns the number of shown rows among the first `count` ones.
     fn count_below(&self, count: usize) -> usize {
         match self {
@@ -121,6 +107,7 @@ impl Model {
             Pane::Balances => count(server),
             Pane::Agents => server.agents.as_ref().map_or(0, Vec::len),
             Pane::Policies => server.policies.as_ref().map_or(0, Vec::len),
+            // Entries that are not loaded are neither shown nor searched: a journal may have millions.
             Pane::Activity => server.feed.shown().len(),
             Pane::Payments => payments::rows(server).len(),
         }
@@ -133,17 +120,10 @@ impl Model {
 
     /// Returns the rows of a pane that its filter shows.
     pub(crate) fn shown_rows(&self, pane: Pane) -> ShownRows {
-        let filter = self.active_filter(List::Pane(pane));
-        let shows =
-            |index: &usize| filter.is_none_or(|filter| filter.shows(&self.row_text(pane, *index)));
-        // Entries that are not loaded are neither shown nor searched: a journal may have millions.
-        if pane == Pane::Activity {
-            let head = self.server.feed.head();
-            let loaded = self.server.feed.shown().iter().map(|seq| head.saturating_sub(*seq));
-            let loaded = loaded.filter_map(|index| usize::try_from(index).ok());
-            return ShownRows::Some(loaded.filter(shows).collect());
-        }
-        let Some(filter) = filter else { return ShownRows::All(self.row_count(pane)) };
+        let Some(filter) = self.active_filter(List::Pane(pane)) else {
+            return ShownRows::All(self.row_count(pane));
+        };
+        let shows = |index: &usize| filter.shows(&self.row_text(pane, *index));
         match pane {
             Pane::Balances => {
                 let rows = holdings(&self.server).enumerate();
@@ -168,7 +148,7 @@ impl Model {
             Pane::Balances => holding(server, index).map(|row| row.key()),
             Pane::Agents => server.agents.as_ref()?.get(index).map(|row| row.agent_id.clone()),
             Pane::Policies => server.policies.as_ref()?.get(index).map(|row| row.name.clone()),
-            Pane::Activity => entry_at(server, index).map(|seq| seq.to_string()),
+            Pane::Activity => server.feed.shown().get(index).map(u64::to_string),
             Pane::Payments => payments::rows(server).get(index).map(|row| row.id().to_owned()),
         }
     }
@@ -179,10 +159,11 @@ impl Model {
         match pane {
             Pane::Approvals => server.queue.iter().position(|row| row.request.id == key),
             Pane::Balances => holdings(server).position(|row| row.key() == key),
-            // The number of an entry gives its row without a search through thousands of rows.
+            // The entry may be a former state of a request, or not be loaded: then the next older row counts.
             Pane::Activity => {
-                let back = server.feed.head().checked_sub(key.parse::<u64>().ok()?)?;
-                usize::try_from(back).ok()
+                let (shown, seq) = (server.feed.shown(), key.parse::<u64>().ok()?);
+                let newer = shown.partition_point(|shown| *shown > seq);
+                Some(newer.min(shown.len().saturating_sub(1)))
             }
             Pane::Payments => payments::rows(server).iter().position(|row| row.id() == key),
             Pane::Agents => server.agents.as_ref()?.iter().position(|row| row.agent_id == key),
@@ -197,11 +178,7 @@ impl Model {
 
     fn place_of_selected(&self, pane: Pane, shown: &ShownRows) -> usize {
         let index = self.selected.get(&pane).and_then(|key| self.index_of(pane, key));
-        let place = match pane {
-            // The selected entry may be a former state of a request, or not be loaded.
-            Pane::Activity => index.map(|index| shown.next_place(index)),
-            _whole => index.and_then(|index| shown.place_of(index)),
-        };
+        let place = index.and_then(|index| shown.place_of(index));
         place.unwrap_or(0).min(shown.len().saturating_sub(1))
     }
 

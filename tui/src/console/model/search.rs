@@ -3,7 +3,6 @@
 use bursar_control::answers::{ActivityRow, AgentAnswer};
 
 use super::queued::QueuedRequest;
-use super::rows::entry_at;
 use super::{Model, Pane};
 use crate::wording;
 
@@ -21,9 +20,7 @@ impl Model {
                 .as_ref()
                 .and_then(|rows| rows.get(index))
                 .map(|row| row.name.clone()),
-            Pane::Activity => {
-                entry_at(server, index).and_then(|seq| server.feed.get(seq)).map(entry)
-            }
+            Pane::Activity => server.feed.row(index).map(entry),
         };
         text.unwrap_or_default()
     }

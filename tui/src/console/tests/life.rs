@@ -10,7 +10,6 @@ use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
 use crate::console::model::card::KEY_GUARD_MS;
-use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Setup};
 use crate::console::update::Message;
@@ -72,6 +71,12 @@ fn new_entries_are_added_once_and_older_pages_on_demand() {
     assert!(stage.take_newest_order("activity").is_none(), "there is no more");
 }
 
+/// Returns the number of the selected entry of Activity.
+fn selected(stage: &Stage) -> u64 {
+    let index = stage.model.selected_index(Pane::Activity).expect("a row");
+    stage.model.server.feed.row(index).expect("an entry").seq
+}
+
 /// A request has one row, which moves up with its newest entry. The selection stays where it was.
 #[test]
 fn a_request_has_one_row_in_activity() {
@@ -82,11 +87,11 @@ fn a_request_has_one_row_in_activity() {
     let mut entries = feed(41, 1);
     entries[0].request.clone_from(&feed(38, 1)[0].request);
     stage.keys("jj");
-    assert_eq!(stage.model.selected_index(Pane::Activity), Some(2), "entry 38");
+    assert_eq!(selected(&stage), 38);
     stage.frame(ToClient::Entries { id: 7, entries });
     assert_eq!(shown(&stage), 30, "41 instead of 38");
     // Entry 37 took the place of the former state of the selected request.
-    assert_eq!(stage.model.selected_index(Pane::Activity), Some(4));
+    assert_eq!(selected(&stage), 37);
     let screen = stage.screen();
     assert_eq!(screen.matches("00000026").count(), 1, "{screen}");
 }
@@ -128,10 +133,6 @@ fn the_ends_of_a_long_feed_are_one_key_away() {
             let page = ActivityAnswer { entries: feed(newest, count), more: newest > count };
             stage.answer(call, Ok(Answer::Activity(page)));
         }
-    };
-    let selected = |stage: &Stage| {
-        let index = stage.model.selected_index(Pane::Activity).expect("a row");
-        entry_at(&stage.model.server, index).expect("an entry")
     };
     stage.keys("5");
     answer_pages(&mut stage);

@@ -7,7 +7,6 @@ use crate::console::model::balances::holding;
 use crate::console::model::overlay::Overlay;
 use crate::console::model::payments;
 use crate::console::model::queued::QueuedRequest;
-use crate::console::model::rows::entry_at;
 use crate::console::model::setup;
 use crate::console::model::{Intent, LastCopy, Model, Pane};
 
@@ -69,8 +68,7 @@ fn items(model: &Model) -> Vec<Item> {
             row.map(|row| ("name", row.name.clone())).into_iter().collect()
         }
         Pane::Activity => {
-            let row = entry_at(server, index).and_then(|seq| server.feed.get(seq));
-            let id = row.and_then(|row| row.request.clone());
+            let id = server.feed.row(index).and_then(|row| row.request.clone());
             id.map(|id| ("id", id)).into_iter().collect()
         }
         Pane::Payments => {

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::lists::{paint_lines, title, without_matches};
 use super::paint::{Paint, left, right};
 use crate::console::model::List;
-use crate::console::model::rows::{entry_at, short};
+use crate::console::model::rows::short;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 use crate::wording;
@@ -39,8 +39,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         columns.push(left("ID", 8).rank(4));
     }
     paint.table(inside, &columns, (shown.len(), selected), |place| {
-        let seq = shown.index_at(place).and_then(|index| entry_at(&model.server, index));
-        let Some(row) = seq.and_then(|seq| model.server.feed.get(seq)) else { return Vec::new() };
+        let row = shown.index_at(place).and_then(|index| model.server.feed.row(index));
+        let Some(row) = row else { return Vec::new() };
         let about = match (&row.host, &row.detail) {
             (Some(host), Some(detail)) => format!("{host}: {detail}"),
             (Some(one), None) | (None, Some(one)) => one.clone(),
