@@ -53,7 +53,7 @@ pub(super) struct Session {
     /// Whether the state at the start was printed.
     is_greeted: bool,
     /// The networks that do not answer, as far as they were printed.
-    told_silent: Vec<SilentNetworkAnswer>,
+    printed_silent: Vec<SilentNetworkAnswer>,
     pub(super) server: Server,
     has_requests: bool,
     has_feed: bool,
@@ -84,7 +84,7 @@ impl Session {
             is_up: false,
             was_lost: false,
             is_greeted: false,
-            told_silent: Vec::new(),
+            printed_silent: Vec::new(),
             server: Server::default(),
             has_requests: false,
             has_feed: false,

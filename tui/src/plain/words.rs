@@ -1,6 +1,5 @@
 //! The console's own texts, in ASCII.
 
-use bursar_control::answers::SilentNetworkAnswer;
 use bursar_control::grammar::Order;
 use bursar_core::text;
 
@@ -54,15 +53,10 @@ pub(super) fn state(server: &Server, owner: bool) -> String {
         false => "The server for agents does not run. Start it with: server start".to_owned(),
     });
     lines.extend(status.frozen.then(|| "Agents are frozen. Let them work with: thaw".to_owned()));
-    lines.extend(server.silent().map(no_answer));
+    lines.extend(server.silent().map(|silent| format!("{}.", silent.text())));
     lines.extend(owner.then(|| "The engine runs in this console.".to_owned()));
     let lines: Vec<String> = lines.iter().map(|line| text::visible(line)).collect();
     lines.join("\n")
-}
-
-/// Describes a network that does not answer.
-pub(super) fn no_answer(silent: &SilentNetworkAnswer) -> String {
-    format!("{}: no answer since {}.", silent.network, silent.since)
 }
 
 /// Returns the list of commands.

@@ -105,6 +105,13 @@ pub struct SilentNetworkAnswer {
     pub since: String,
 }
 
+impl SilentNetworkAnswer {
+    /// Describes the outage, with its time in UTC.
+    pub fn text(&self) -> String {
+        format!("{}: no answer since {}", self.network, self.since)
+    }
+}
+
 /// The state of the hardware device for which requests wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceAnswer {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct ActivityOrder {
-    /// Only entries before this number, which the first column shows.
+    /// Only entries before this number, which the first column shows; requests are in the state of that time.
     #[arg(long, value_name = "SEQ")]
     pub before: Option<u64>,
     /// The number of rows [default: 20].

@@ -1,3 +1,5 @@
+//! The digest of a card, and the texts of hold reasons.
+
 use super::*;
 
 fn terms() -> Terms {

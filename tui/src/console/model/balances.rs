@@ -74,10 +74,10 @@ impl HoldingRow<'_> {
 pub(crate) fn positions(server: &Server) -> impl Iterator<Item = HoldingRow<'_>> {
     let answer = server.positions.iter();
     let found = answer.clone().flat_map(|known| &known.positions).map(HoldingRow::Position);
-    let is_told =
+    let is_named =
         |unread: &UnreadAnswer| server.silent().any(|silent| silent.network == unread.network);
     let unread = answer.flat_map(|known| &known.unread).enumerate();
-    let unread = unread.filter(move |(_index, unread)| !is_told(unread));
+    let unread = unread.filter(move |(_index, unread)| !is_named(unread));
     found.chain(unread.map(|(index, unread)| HoldingRow::Unread { unread, index }))
 }
 

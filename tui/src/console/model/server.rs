@@ -8,6 +8,7 @@ use bursar_control::answers::{
     PositionsAnswer, RequestAnswer, SendAnswer, SilentNetworkAnswer, StatusAnswer,
 };
 use bursar_core::card::Lane;
+use bursar_core::fault::Fault;
 use bursar_core::settings::{ConsolePalette, ConsoleTime, Notices};
 use bursar_core::status::{EntryKind, RequestStatus};
 
@@ -65,7 +66,7 @@ pub(crate) struct Server {
     pub(crate) status: Option<StatusAnswer>,
     /// Pending requests first, then closed ones. A new request never moves other pending ones.
     pub(crate) queue: Vec<QueuedRequest>,
-    /// The ids of ended requests that are no longer in the queue.
+    /// Ids of requests that have ended and were removed from the queue.
     pub(crate) dropped: BTreeSet<String>,
     /// Queried separately from the balances, so that addresses show even while the balances are unknown.
     pub(crate) addresses: Option<Vec<AddressAnswer>>,
@@ -88,7 +89,7 @@ pub(crate) struct Server {
     pub(crate) time: ConsoleTime,
     pub(crate) palette: ConsolePalette,
     /// The topics whose last query failed, and why. Their known answers are outdated.
-    pub(crate) query_failures: BTreeMap<Topic, String>,
+    pub(crate) query_failures: BTreeMap<Topic, Fault>,
 }
 
 impl Server {

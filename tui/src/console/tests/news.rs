@@ -158,7 +158,7 @@ fn balances_follow_the_wallet() {
     look(&mut stage, fixtures::no_wallet());
     stage.sent.clear();
     stage.model.server.balances = None;
-    stage.model.server.query_failures.insert(Topic::Balances, "There is no wallet yet.".into());
+    stage.model.server.query_failures.insert(Topic::Balances, Fault::new(Code::NoWallet));
     stage.model.purposes.clear();
     look(&mut stage, fixtures::wallet());
     let (id, _) = stage.take_newest_order("balances").expect("asked again");

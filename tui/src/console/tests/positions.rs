@@ -278,17 +278,21 @@ fn positions_that_fail_or_take_long_hide_and_delay_no_balance() {
     assert!(screen.contains("! These positions are old: No venue could be read."), "{screen}");
 }
 
+fn unavailable(why: &str) -> Fault {
+    Fault::because(Code::ChainUnavailable, why)
+}
+
 #[test]
 fn positions_stay_when_balances_fail() {
     let mut stage = stage_with((80, 24), answer());
     let why = "No balance could be read.";
     stage.model.server.balances = None;
-    stage.model.server.query_failures.insert(Topic::Balances, why.into());
+    stage.model.server.query_failures.insert(Topic::Balances, unavailable(why));
     let screen = stage.screen();
     assert!(screen.contains(why) && screen.contains("1200.000000 USDC"), "{screen}");
     // A reason that applies to both balances and positions is shown once.
     stage.model.server.positions = None;
-    stage.model.server.query_failures.insert(Topic::Positions, why.into());
+    stage.model.server.query_failures.insert(Topic::Positions, unavailable(why));
     assert_eq!(stage.screen().matches(why).count(), 1, "{}", stage.screen());
 }
 

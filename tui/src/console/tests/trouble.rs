@@ -61,7 +61,7 @@ fn set_silent(stage: &mut Stage, names: &[&str]) {
 
 /// The header alone reports an outage, and the balances are queried again after it.
 #[test]
-fn an_outage_is_told_once() {
+fn an_outage_is_shown_once() {
     let mut stage = Stage::with_all_panes((200, 60));
     let why = "Base: The token does not report its decimals.";
     assert_eq!(stage.screen().matches(why).count(), 1);
@@ -71,10 +71,17 @@ fn an_outage_is_told_once() {
     assert_eq!(screen.matches(why).count(), 0, "{screen}");
     for topic in [Topic::Balances, Topic::Positions] {
         let why = "No balance could be read. Base: no endpoint answered.".to_owned();
-        stage.model.server.query_failures.insert(topic, why);
+        stage
+            .model
+            .server
+            .query_failures
+            .insert(topic, Fault::because(Code::ChainUnavailable, why));
     }
     let screen = stage.screen();
     assert!(!screen.contains("no endpoint answered"), "{screen}");
+    let other = Fault::because(Code::BadInput, "Too many.");
+    stage.model.server.query_failures.insert(Topic::Positions, other);
+    assert!(stage.screen().contains("Too many."), "{}", stage.screen());
     // The header keeps its last piece at any width.
     stage.handle_message(Message::Resize(80, 24));
     let screen = stage.screen();

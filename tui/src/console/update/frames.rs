@@ -133,10 +133,12 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             }
             model.has_feed |= topic == Topic::Feed;
             let wallet = wallet_of(model);
-            let silent = model.server.silent().count();
+            let silent: Vec<String> =
+                model.server.silent().map(|one| one.network.clone()).collect();
             note_changed(model, &answer);
             model.server.store(topic, answer, model.now_ms);
-            if model.server.silent().count() < silent {
+            let is_silent = |name: &String| model.server.silent().any(|one| one.network == *name);
+            if !silent.iter().all(is_silent) {
                 // A network answers again.
                 model.mark_stale(&[Topic::Balances, Topic::Positions]);
             }
@@ -146,7 +148,7 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             }
         }
         Err(fault) => {
-            model.server.query_failures.insert(topic, with_hint(&fault));
+            model.server.query_failures.insert(topic, fault);
             if topic == Topic::Feed {
                 model.mark_stale(&[Topic::Feed]);
             }

@@ -48,7 +48,11 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         Some(_) => inside,
         None => unknown(model, &rows, selected, paint, inside),
     };
-    let lines = if rows.is_empty() { without_balances(model, inside, failed) } else { Vec::new() };
+    let lines = if rows.is_empty() {
+        without_balances(model, inside, failed.as_deref())
+    } else {
+        Vec::new()
+    };
     let wanted = rows.len().max(lines.len()).saturating_add(1);
     let (top, bottom) = split(inside, wanted, &part, position.is_some());
     part.draw(paint, bottom, position);
@@ -64,7 +68,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 /// Returns the note of the title: the number of balances and of positions, and whether they are outdated.
 fn note(model: &Model, paint: &Paint<'_>, balances: usize) -> String {
     let failed = failure(model, paint, Topic::Balances);
-    let note = count_note(balances, failed);
+    let note = count_note(balances, failed.as_deref());
     let known = model.server.positions.as_ref();
     let count = known.map_or(0, |known| known.positions.len());
     let mark = match failure(model, paint, Topic::Positions) {
@@ -163,10 +167,10 @@ fn unknown(
     inside: Rect,
 ) -> Rect {
     let here = selected.and_then(|index| rows.get(index));
-    let is_told = |row: &&BalanceRow<'_>| {
+    let is_named = |row: &&BalanceRow<'_>| {
         model.server.silent().any(|silent| silent.network == row.network.name)
     };
-    let rows = here.into_iter().chain(rows).filter(|row| !is_told(row));
+    let rows = here.into_iter().chain(rows).filter(|row| !is_named(row));
     let mut reasons = rows.filter_map(BalanceRow::unknown_reason);
     let Some(why) = reasons.next() else { return inside };
     let again = if paint.is_outdated { "" } else { " Press r to retry." };

@@ -1,13 +1,15 @@
 //! The panes of agents, policies and payments.
 
+use bursar_core::codes::Code;
 use bursar_core::status::AgentStatus;
 use ratatui::layout::Rect;
 
 use super::paint::{Column, Paint, left, right, wrap};
+use crate::console::complete::with_hint;
 use crate::console::model::List;
 use crate::console::model::payments::{self, Outcome, PaymentRow};
 use crate::console::model::rows::short;
-use crate::console::model::server::Topic;
+use crate::console::model::server::{Server, Topic};
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
@@ -23,7 +25,7 @@ fn list(
     let focused = model.focus == pane;
     let shown = model.shown_rows(pane);
     let failed = failure(model, paint, topic);
-    let note = count_note(shown.len(), failed);
+    let note = count_note(shown.len(), failed.as_deref());
     let mut inside = paint.pane(area, focused, &title(model, pane), &note);
     if let Some(above) = above.filter(|_line| inside.height > 2) {
         paint.text(inside, 0, 0, &above, Role::Plain);
@@ -36,7 +38,7 @@ fn list(
     if shown.len() == 0 {
         let lines = match model.active_filter(List::Pane(pane)) {
             Some(_filter) => without_matches(inside),
-            None => without_rows(inside, failed, empty),
+            None => without_rows(inside, failed.as_deref(), empty),
         };
         return paint_lines(paint, inside, &lines);
     }
@@ -60,16 +62,20 @@ pub(super) fn without_matches(inside: Rect) -> Vec<(String, Role)> {
     lines.into_iter().map(|line| (line, Role::Quiet)).collect()
 }
 
+/// Returns why the last query of a topic failed. The header names the networks that do not answer.
+pub(super) fn query_failure(server: &Server, topic: Topic) -> Option<String> {
+    let fault = server.query_failures.get(&topic)?;
+    let is_silence = fault.code == Code::ChainUnavailable && server.silent().next().is_some();
+    Some(match is_silence {
+        true => "A network does not answer: see the top line.".to_owned(),
+        false => with_hint(fault),
+    })
+}
+
 /// Returns why the last query of a topic failed. Without an engine it returns `None`, because all data is old and
 /// cannot be reloaded.
-pub(super) fn failure<'m>(model: &'m Model, paint: &Paint<'_>, topic: Topic) -> Option<&'m str> {
-    let why = model.server.query_failures.get(&topic).filter(|_why| !paint.is_outdated)?;
-    match topic {
-        Topic::Balances | Topic::Positions if model.server.silent().next().is_some() => {
-            Some("A network does not answer: see the top line.")
-        }
-        _other => Some(why),
-    }
+pub(super) fn failure(model: &Model, paint: &Paint<'_>, topic: Topic) -> Option<String> {
+    query_failure(&model.server, topic).filter(|_why| !paint.is_outdated)
 }
 
 /// Returns the note of a pane's title: its number of rows, and whether they are outdated.

@@ -7,7 +7,7 @@ use bursar_control::answers::{PositionAnswer, UnreadAnswer, VenueTrust};
 use bursar_core::text::{quoted, visible};
 use ratatui::layout::Rect;
 
-use super::lists::failure;
+use super::lists::{failure, query_failure};
 use super::paint::{Paint, wrap};
 use crate::console::model::Model;
 use crate::console::model::balances::{HoldingRow, positions};
@@ -60,7 +60,7 @@ impl<'a> PositionsPart<'a> {
         let rows = rows.filter(|(index, _row)| is_shown(*index)).map(|(_index, row)| row);
         let rows: Vec<_> = rows.collect();
         let failed = failure(model, paint, Topic::Positions);
-        let (text, notice_role) = notice(model, failed, rows.len());
+        let (text, notice_role) = notice(model, failed.as_deref(), rows.len());
         let room = usize::from(width.saturating_sub(INDENT));
         let mut notice = if text.is_empty() { Vec::new() } else { wrap(&text, room, 2) };
         if !rows.is_empty() {
@@ -230,9 +230,7 @@ fn cells(count: usize) -> u16 {
 /// Returns the text about all rows, or in place of rows; may be empty.
 fn notice(model: &Model, failed: Option<&str>, rows: usize) -> (String, Role) {
     let server = &model.server;
-    let of_balances = server.query_failures.get(&Topic::Balances);
-    let is_told = of_balances.is_some() && server.silent().next().is_some();
-    let same = || is_told || of_balances.map(String::as_str) == failed;
+    let same = || query_failure(server, Topic::Balances).as_deref() == failed;
     match (failed, &server.positions) {
         // The balances show the same reason.
         (Some(_why), _) if same() => (String::new(), Role::Quiet),

@@ -8,7 +8,7 @@ use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
 use super::card::{INDENT, rank, time_left_text, warning};
-use super::lists::{paint_lines, title, without_matches};
+use super::lists::{paint_lines, query_failure, title, without_matches};
 use super::paint::{Column, Paint, left as column, right, wrap};
 use crate::console::model::payments::named;
 use crate::console::model::queued::QueuedRequest;
@@ -111,7 +111,7 @@ fn empty_queue_lines(model: &Model) -> Vec<(String, Role)> {
     if !status.server.running {
         lines.push(("The agent server is off: `:server start`.".to_owned(), Role::Warn));
     }
-    if let Some(why) = model.server.query_failures.get(&Topic::Requests) {
+    if let Some(why) = query_failure(&model.server, Topic::Requests) {
         lines
             .push((format!("Waiting requests are not known: {why} Press r to retry."), Role::Warn));
     }

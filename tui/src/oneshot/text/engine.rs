@@ -59,10 +59,7 @@ pub(super) fn frozen(to: &mut Sheet, frozen: bool) {
 
 /// Returns the rows about networks that do not answer, trades that run, and the Ledger.
 fn running_rows(status: &StatusAnswer) -> impl Iterator<Item = (&'static str, String)> {
-    let silent = status
-        .silent
-        .iter()
-        .map(|silent| ("network", format!("{}: no answer since {}", silent.network, silent.since)));
+    let silent = status.silent.iter().map(|silent| ("network", silent.text()));
     let trades = status.executing.iter().map(|trade| ("trade", executing_text(trade)));
     let device = status.device.iter().map(|device| ("ledger", device_text(device)));
     silent.chain(trades).chain(device)

@@ -89,14 +89,14 @@ impl Session {
     /// Prints which networks do not answer any more, and which do again.
     fn report_networks(&mut self) {
         let silent: Vec<_> = self.server.silent().cloned().collect();
-        let told = std::mem::replace(&mut self.told_silent, silent.clone());
+        let printed = std::mem::replace(&mut self.printed_silent, silent.clone());
         let is_in = |list: &[SilentNetworkAnswer], one: &SilentNetworkAnswer| {
             list.iter().any(|other| other.network == one.network)
         };
-        for network in silent.iter().filter(|network| !is_in(&told, network)) {
-            self.print_escaped(&words::no_answer(network));
+        for network in silent.iter().filter(|network| !is_in(&printed, network)) {
+            self.print_escaped(&format!("{}.", network.text()));
         }
-        for network in told.iter().filter(|network| !is_in(&silent, network)) {
+        for network in printed.iter().filter(|network| !is_in(&silent, network)) {
             self.print_escaped(&format!("{} answers again.", network.network));
         }
     }
@@ -106,7 +106,7 @@ impl Session {
         if !self.is_greeted && self.server.status.is_some() && self.has_requests {
             self.is_greeted = true;
             self.print(&words::state(&self.server, self.setup.owner));
-            self.told_silent = self.server.silent().cloned().collect();
+            self.printed_silent = self.server.silent().cloned().collect();
             if self.server.pending(self.now_ms).next().is_none() {
                 self.print("No requests are waiting.");
             }
