@@ -11,7 +11,7 @@ use bursar_boot::service::{Platform, Scope};
 use bursar_control::grammar::{ConfigOrder, Order};
 use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
-use bursar_pay::PayArgs;
+use bursar_purchase::PayArgs;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -111,7 +111,7 @@ pub(crate) enum Command {
     #[command(flatten)]
     Order(Box<Order>),
     /// Request a URL and, if the server asks for a payment (x402), pay as an agent of the wallet.
-    #[command(after_help = bursar_pay::PAYS_AS)]
+    #[command(after_help = bursar_purchase::PAYS_AS)]
     Pay(PayArgs),
     /// Run the engine in the foreground without a console, for example as a service.
     Engine(EngineArgs),

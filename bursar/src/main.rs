@@ -30,7 +30,7 @@ use std::time::Duration;
 use bursar_control::grammar::Order;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_pay::PayArgs;
+use bursar_purchase::PayArgs;
 use bursar_tui::secret_source::SecretSource;
 
 use cli::{Cli, Command, GlobalOptions, Screen, ServiceCommand};
@@ -107,7 +107,7 @@ async fn run_pay(global: &GlobalOptions, args: &PayArgs) -> u8 {
         let message = "`bursar pay` does not use --data: to send a body, use -d or --body.";
         return report_failure("pay", global, Fault::because(Code::BadInput, message));
     }
-    bursar_pay::run(args, &global.options()).await
+    bursar_purchase::run(args, &global.options()).await
 }
 
 fn dispatch(global: &GlobalOptions, command: Command) -> u8 {

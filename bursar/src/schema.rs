@@ -7,7 +7,7 @@ use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::status::RequestStatus;
-use bursar_pay::PurchaseAnswer;
+use bursar_purchase::PurchaseAnswer;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};

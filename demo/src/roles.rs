@@ -21,7 +21,7 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
 use bursar_facilitator::config::Config;
 use bursar_facilitator::service::{Running, load_keys};
-use bursar_pay::PayArgs;
+use bursar_purchase::PayArgs;
 use bursar_tui::oneshot;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -127,8 +127,11 @@ pub(crate) async fn buyer(url: &str, key: &Path) -> anyhow::Result<()> {
 /// Buys one resource as `bursar pay --json` does, with the credentials in the environment. Returns the exit code.
 pub(crate) async fn agent(url: String, body: Option<String>) -> u8 {
     let args = PayArgs { url, body, ..PayArgs::default() };
-    bursar_pay::run(&args, &oneshot::Options { json: Some(JsonVersion::Two), ..Default::default() })
-        .await
+    bursar_purchase::run(
+        &args,
+        &oneshot::Options { json: Some(JsonVersion::Two), ..Default::default() },
+    )
+    .await
 }
 
 /// Pays a merchant in this process from the user's own wallet. The merchant settles nothing.
@@ -140,7 +143,7 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
         print_line(&format!("A paywall asks for {price} USDC on Base:"))?;
         let args = PayArgs { url: format!("{}{path}", merchant.url()), ..PayArgs::default() };
-        if bursar_pay::run(&args, &oneshot::Options::default()).await != 0 {
+        if bursar_purchase::run(&args, &oneshot::Options::default()).await != 0 {
             bail!("this payment failed");
         }
         print_line("")?;

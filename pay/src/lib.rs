@@ -5,14 +5,14 @@
 //! # Examples
 //!
 //! ```no_run
-//! use bursar_pay::PayArgs;
+//! use bursar_purchase::PayArgs;
 //! use bursar_tui::oneshot::Options;
 //!
 //! # async fn example() {
 //! // The agent is described by the variables WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN and WALLET_AUTH_MODE.
 //! let url = "https://shop.example/report".to_owned();
 //! let args = PayArgs { url, max: Some("0.10".to_owned()), ..PayArgs::default() };
-//! let exit_code = bursar_pay::run(&args, &Options::default()).await;
+//! let exit_code = bursar_purchase::run(&args, &Options::default()).await;
 //! assert_eq!(exit_code, 0);
 //! # }
 //! ```

@@ -126,7 +126,7 @@ fn crates_depend_only_on_the_crates_they_may() {
             ],
         ),
         (
-            "bursar-pay",
+            "bursar-purchase",
             &[
                 "bursar-core",
                 "bursar-control",
@@ -149,7 +149,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-heap",
                 "bursar-serve",
                 "bursar-tui",
-                "bursar-pay",
+                "bursar-purchase",
             ],
         ),
         ("bursar-devnet", &["bursar-core"]),
@@ -162,7 +162,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-devnet",
                 "bursar-engine",
                 "bursar-facilitator",
-                "bursar-pay",
+                "bursar-purchase",
                 "bursar-proxy",
                 "bursar-tui",
                 "bursar-x402",
