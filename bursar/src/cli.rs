@@ -359,6 +359,7 @@ impl GlobalOptions {
     pub(crate) fn options(&self) -> Options {
         let attended = !self.no_input && std::io::stdin().is_terminal();
         Options {
+            program: "bursar",
             json: self.json,
             quiet: self.quiet,
             verbose: self.verbose,

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
-use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::networks::{ChainId, NETWORKS, Presence};
 use bursar_core::payee_label::PayeeLabel;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Settings;
@@ -105,7 +105,7 @@ impl State {
 
     /// Returns the networks that the full edition enables by default.
     pub fn default_networks() -> impl Iterator<Item = ChainId> {
-        NETWORKS.iter().filter(|row| row.on_by_default).map(|row| row.chain)
+        NETWORKS.iter().filter(|row| row.in_full == Presence::On).map(|row| row.chain)
     }
 
     /// Returns the copy to publish.

@@ -1,6 +1,7 @@
 //! The operator's commands. One enum serves the console's command line, the program's arguments and the frames of the
 //! control channel. An order never contains a secret: the engine prompts for secrets.
 
+pub mod absent;
 mod activity;
 mod address;
 mod agent;

@@ -57,6 +57,7 @@ crate::code_table! {
     // Agent requests: malformed, refused or failed.
     InvalidJson "INVALID_JSON" "The body must be one JSON object without duplicate keys." = at(400, 2);
     MissingAgentId "MISSING_AGENT_ID" "Send agent_id." = at(400, 2);
+    MissingAgentCode "MISSING_AGENT_CODE" "Send agent_code." = at(400, 2);
     MissingX402Data "MISSING_X402_DATA" "Send payment_required (the value of the 402 answer's header) or x402_data (its JSON)." = at(400, 2);
     InvalidPaymentRequired "INVALID_PAYMENT_REQUIRED" "payment_required must be base64 of the 402 answer's JSON, unchanged." = at(400, 2);
     InvalidX402Data "INVALID_X402_DATA" "x402_data must be a JSON object, sent instead of payment_required." = at(400, 2);
@@ -151,6 +152,7 @@ crate::code_table! {
     Unpriced "UNPRICED" "No pool gave a price for this token, so no limit can be checked: try again later, or deny the request." = at(409, 9);
     BadInput "BAD_INPUT" "The command is not valid." = at(400, 2);
     EngineDown "ENGINE_DOWN" "No engine runs on this data folder." = at(503, 3).hint("engine");
+    WrongEdition "WRONG_EDITION" "The data folder belongs to another edition." = at(409, 10);
     EngineRunning "ENGINE_RUNNING" "Another engine is using this data folder." = at(409, 10);
     WrongPassword "WRONG_PASSWORD" "The password is wrong." = at(401, 5);
     PasswordTooShort "PASSWORD_TOO_SHORT" "The password is too short: use at least 8 characters." = at(400, 2);

@@ -42,6 +42,7 @@ mod code_table;
 pub mod codes;
 pub mod derivation;
 pub mod digest;
+pub mod edition;
 pub mod fault;
 mod hold_reason;
 pub mod hosts;

@@ -2,7 +2,9 @@
 //! modules of services. To add a chain, add a row.
 
 mod exchange;
+mod gas;
 mod lending;
+mod presence;
 mod token;
 
 use std::fmt;
@@ -11,7 +13,9 @@ use alloy_primitives::{Address, B256, address, b256};
 use serde::{Deserialize, Serialize};
 
 pub use exchange::{Exchange, Feed, RouterCalldata, StockToken, UniswapV3, UniswapV4};
+pub use gas::{FeeModel, Gas};
 pub use lending::{AdapterFactory, AdapterKind, Lending, VaultFactory, VaultKind};
+pub use presence::Presence;
 pub use token::{KnownToken, Token};
 
 /// An EIP-155 chain id.
@@ -43,75 +47,6 @@ pub struct Stablecoin {
 /// Decimals of every network's native coin, as JSON-RPC counts it.
 pub const NATIVE_DECIMALS: u8 = 18;
 
-/// How a network charges for gas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FeeModel {
-    /// A base fee that is burned, and a tip that orders the transactions of a block.
-    Eip1559,
-    /// EIP-1559 transactions in order of arrival; the gas includes the cost of data (Arbitrum Nitro).
-    Arbitrum,
-    /// EIP-1559 plus a data fee that gas estimates do not include (OP stack).
-    OpStack,
-    /// Type 0 transactions at the node's gas price.
-    Legacy,
-    /// Type 0 transactions at a gas price of zero.
-    Free,
-}
-
-/// Fees, confirmations and timing of transactions on a network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gas {
-    pub model: FeeModel,
-    /// Highest gas price that is ever offered, in wei, whatever a node reports.
-    pub ceiling: u128,
-    /// Lowest tip that is offered, in wei per unit of gas.
-    pub tip: u128,
-    /// Number of blocks, including a transaction's own, after which the transaction counts as settled.
-    pub confirmations: u64,
-    /// How long a transaction waits for a block before its gas price is raised.
-    pub patience_ms: i64,
-    /// Interval of polling the newest block while a transaction is pending.
-    pub poll_ms: u64,
-}
-
-impl Gas {
-    /// SKALE: prices are in prepaid credits, and blocks are final at once.
-    const SKALE: Self = Self {
-        model: FeeModel::Legacy,
-        ceiling: 1_000 * GWEI,
-        tip: 0,
-        confirmations: 1,
-        patience_ms: 60_000,
-        poll_ms: 1_000,
-    };
-    const ORBIT: Self = Self {
-        model: FeeModel::Arbitrum,
-        ceiling: 100 * GWEI,
-        tip: 0,
-        confirmations: 10,
-        patience_ms: 10_000,
-        poll_ms: 250,
-    };
-    const OP_STACK: Self = Self {
-        model: FeeModel::OpStack,
-        ceiling: 100 * GWEI,
-        tip: 1_000_000,
-        confirmations: 2,
-        patience_ms: 12_000,
-        poll_ms: 500,
-    };
-    const ETHEREUM: Self = Self {
-        model: FeeModel::Eip1559,
-        ceiling: 500 * GWEI,
-        tip: GWEI,
-        confirmations: 6,
-        patience_ms: 60_000,
-        poll_ms: 3_000,
-    };
-}
-
-const GWEI: u128 = 1_000_000_000;
-
 /// A network that Bursar supports, as a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
@@ -140,8 +75,10 @@ pub struct Network {
     pub exchange: Option<&'static Exchange>,
     /// The contracts through which the stablecoin is lent; `None` if Bursar knows none on this network.
     pub lending: Option<&'static Lending>,
-    /// Enabled by default in the full edition.
-    pub on_by_default: bool,
+    /// Whether the full edition and the desktop edition know the network.
+    pub in_full: Presence,
+    /// Whether the payments-only edition knows the network.
+    pub in_payments: Presence,
     /// Ledger's Ethereum app knows the network's name and its coin (measured with version 1.22).
     pub named_on_ledger: bool,
 }
@@ -232,7 +169,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: None,
         exchange: Some(&exchange::ROBINHOOD),
         lending: Some(&lending::ROBINHOOD),
-        on_by_default: true,
+        in_full: Presence::On,
+        in_payments: Presence::Absent,
         named_on_ledger: false,
     },
     Network {
@@ -258,7 +196,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: None,
         exchange: None,
         lending: None,
-        on_by_default: false,
+        in_full: Presence::Off,
+        in_payments: Presence::Absent,
         named_on_ledger: false,
     },
     Network {
@@ -288,7 +227,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: Some("https://base.blockscout.com/api/v2"),
         exchange: Some(&exchange::BASE),
         lending: Some(&lending::BASE),
-        on_by_default: true,
+        in_full: Presence::On,
+        in_payments: Presence::On,
         named_on_ledger: true,
     },
     Network {
@@ -314,7 +254,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: None,
         exchange: None,
         lending: None,
-        on_by_default: false,
+        in_full: Presence::Off,
+        in_payments: Presence::Off,
         named_on_ledger: true,
     },
     Network {
@@ -340,7 +281,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: None,
         exchange: None,
         lending: None,
-        on_by_default: false,
+        in_full: Presence::Off,
+        in_payments: Presence::On,
         named_on_ledger: false,
     },
     Network {
@@ -366,7 +308,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: None,
         exchange: None,
         lending: None,
-        on_by_default: false,
+        in_full: Presence::Off,
+        in_payments: Presence::Off,
         named_on_ledger: false,
     },
     Network {
@@ -392,7 +335,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: None,
         exchange: None,
         lending: None,
-        on_by_default: false,
+        in_full: Presence::Off,
+        in_payments: Presence::Off,
         named_on_ledger: true,
     },
     Network {
@@ -418,7 +362,8 @@ pub static NETWORKS: &[Network] = &[
         explorer: None,
         exchange: None,
         lending: None,
-        on_by_default: false,
+        in_full: Presence::Off,
+        in_payments: Presence::Off,
         named_on_ledger: false,
     },
 ];

@@ -263,6 +263,8 @@ pub enum EntryKind {
     NetworkSet,
     #[strum(serialize = "journal.accepted")]
     JournalAccepted,
+    #[strum(serialize = "journal.edition_named")]
+    EditionNamed,
     #[strum(serialize = "journal.restored")]
     JournalRestored,
     #[strum(serialize = "journal.restore_dated")]

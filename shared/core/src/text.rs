@@ -1,5 +1,6 @@
 //! How money, time and untrusted text are shown to people, in one place for console, command line and log.
 
+mod program;
 mod urls;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use unicode_security::skeleton;
 
+pub use program::for_program;
 pub use urls::{short_url, without_pay_fragment};
 
 use crate::hosts;

@@ -3,7 +3,7 @@
 use alloy_primitives::Address;
 use bursar_auditor::observations::LendingFact;
 use bursar_auditor::{ExchangeFact, Facts, NetworkFact};
-use bursar_core::networks::{Exchange, NETWORKS, Network};
+use bursar_core::networks::{Exchange, NETWORKS, Network, Presence};
 
 use crate::evm::notes::text;
 
@@ -11,7 +11,7 @@ use crate::evm::notes::text;
 pub(crate) fn of_networks(signed_days: i64) -> Facts {
     let networks = NETWORKS.iter().map(|row| NetworkFact {
         chain: row.chain.0,
-        on: row.on_by_default,
+        on: row.in_full == Presence::On,
         stablecoin: text(row.stablecoin.address),
         exchange: row.exchange.map(|exchange| exchange_fact(row, exchange)),
     });

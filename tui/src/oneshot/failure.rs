@@ -2,6 +2,7 @@
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::text::for_program;
 
 use crate::wording;
 
@@ -21,6 +22,13 @@ impl From<Fault> for Failure {
 }
 
 impl Failure {
+    /// Returns the failure with the commands of this program in its sentences.
+    pub(super) fn for_program(&self, program: &str) -> Self {
+        let named = |text: &str| for_program(text, program).into_owned();
+        let fault = Fault { message: named(&self.fault.message), ..self.fault.clone() };
+        Self { hint: self.hint().as_deref().map(named), fault }
+    }
+
     pub(super) fn hint(&self) -> Option<String> {
         let command = self.fault.hint.as_deref().map(wording::in_shell);
         self.hint.clone().or(command)

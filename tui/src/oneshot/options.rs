@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
+use bursar_core::edition::EditionName;
 
 use super::interrupt::{Interrupt, ctrl_c};
 use super::layout::LocalTime;
@@ -15,6 +16,8 @@ use crate::secret_source::{SecretSource, Stdin};
 /// The options of a command.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The name of the program, for the commands that texts name.
+    pub program: &'static str,
     /// Print one JSON object on standard output instead of text, in this version.
     pub json: Option<JsonVersion>,
     /// Print no progress, and no subject of a question that `--yes` answers or that cannot be asked.
@@ -55,6 +58,7 @@ impl Default for Options {
     /// Returns the options of an unattended command, which may not ask and has no source of secrets.
     fn default() -> Self {
         Self {
+            program: EditionName::default().program(),
             json: None,
             quiet: false,
             verbose: false,

@@ -8,6 +8,7 @@ use bursar_control::grammar::StatusOrder;
 use bursar_control::json_version::{self, JsonVersion};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::text::for_program;
 use serde_json::Value;
 
 use super::condition;
@@ -46,8 +47,10 @@ pub(super) fn finish(
         }
     };
     withhold_secret(&mut outcome.returned_secret, &mut outcome.warnings, options);
+    outcome.warnings = warnings_for_program(&outcome.warnings, options.program);
     let returned_secret = outcome.returned_secret.as_ref();
-    let shortfall = shortfall::of(&answer).map(Failure::from);
+    let shortfall =
+        shortfall::of(&answer).map(|fault| Failure::from(fault).for_program(options.program));
     let exit = match (&answer, &shortfall) {
         (Answer::Status(status), _) => condition::obstacle(status, options).map_or(0, Code::exit),
         (_, Some(failure)) => failure.fault.code.exit(),
@@ -73,7 +76,7 @@ pub(super) fn finish(
         } else {
             let Options { width, color, ref local_time, .. } = *options;
             let fitted = layout::fit(sheet.as_str(), width, color, local_time.as_ref());
-            out.write_all(fitted.as_bytes())
+            out.write_all(for_program(&fitted, options.program).as_bytes())
         };
         written.and_then(|()| out.flush())
     };
@@ -164,6 +167,8 @@ pub fn conclude(
     (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> u8 {
     let exit = failure.map_or(0, |failure| failure.fault.code.exit());
+    let named = failure.map(|failure| failure.for_program(options.program));
+    let failure = named.as_ref();
     if let Some(version) = options.json {
         if version == JsonVersion::One {
             json_version::pay(&mut data);
@@ -194,6 +199,8 @@ fn fail_with_warnings(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
+    let failure = &failure.for_program(options.program);
+    let warnings = &warnings_for_program(warnings, options.program);
     let exit = failure.fault.code.exit();
     // The reader of a stream reads every line as an entry, so the failure goes to standard error.
     if let Some(version) = options.json.filter(|_json| command != Some(STREAM_COMMAND)) {
@@ -205,7 +212,7 @@ fn fail_with_warnings(
     }
     warn(warnings, err);
     let mut lines = failure.fault.message.lines().map(escape);
-    print_err(err, &format!("bursar: {}", lines.next().unwrap_or_default()));
+    print_err(err, &format!("{}: {}", options.program, lines.next().unwrap_or_default()));
     lines.for_each(|line| print_err(err, &format!("  {line}")));
     let is_in_message = |hint: &String| {
         let bare = hint.split(" <").next().unwrap_or(hint);
@@ -239,6 +246,15 @@ fn exit_code_after_write(written: io::Result<()>, exit: u8, err: &mut dyn Write)
             if exit == 0 { Code::InternalError.exit() } else { exit }
         }
     }
+}
+
+/// Returns warnings with the commands of this program in their sentences.
+fn warnings_for_program(warnings: &[Warning], program: &str) -> Vec<Warning> {
+    let named = |warning: &Warning| Warning {
+        code: warning.code.clone(),
+        message: for_program(&warning.message, program).into_owned(),
+    };
+    warnings.iter().map(named).collect()
 }
 
 fn warn(warnings: &[Warning], err: &mut dyn Write) {

@@ -195,7 +195,8 @@ impl Key {
         format!("BURSAR_{}", self.to_string().to_ascii_uppercase().replace('.', "_"))
     }
 
-    fn network(self) -> Option<ChainId> {
+    /// Returns the network of a setting that each network has.
+    pub fn network(self) -> Option<ChainId> {
         match self {
             Key::NetworkEnabled(chain)
             | Key::NetworkRpc(chain)

@@ -378,6 +378,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         EntryKind::Frozen | EntryKind::Thawed => &[Topic::Status, Topic::Requests],
         EntryKind::SeedAdded
         | EntryKind::JournalAccepted
+        | EntryKind::EditionNamed
         | EntryKind::JournalRestored
         | EntryKind::JournalRestoreDated
         | EntryKind::AuthorizationsLapsed

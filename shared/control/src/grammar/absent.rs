@@ -1,0 +1,49 @@
+//! Commands and options that a program does not have, although the grammar has them.
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+
+/// Hides commands and options in help and completions.
+///
+/// Each of `absent` is the words of a command, or of a command and an option: `venues`, `policy create --trading`.
+#[must_use]
+pub fn hide(root: Command, absent: &[&str]) -> Command {
+    absent.iter().fold(root, |root, path| hide_one(root, path))
+}
+
+fn hide_one(command: Command, path: &str) -> Command {
+    let (word, rest) = path.split_once(' ').unwrap_or((path, ""));
+    if let Some(option) = word.strip_prefix("--") {
+        return command.mut_args(
+            |arg| {
+                if arg.get_long() == Some(option) { arg.hide(true) } else { arg }
+            },
+        );
+    }
+    command.mut_subcommand(
+        word,
+        |sub| if rest.is_empty() { sub.hide(true) } else { hide_one(sub, rest) },
+    )
+}
+
+/// Returns the first of `absent` that the arguments use.
+///
+/// `command` is the grammar that parsed them.
+pub fn used<'a>(command: &Command, matches: &ArgMatches, absent: &[&'a str]) -> Option<&'a str> {
+    absent.iter().copied().find(|path| uses(command, matches, path))
+}
+
+fn uses(command: &Command, matches: &ArgMatches, path: &str) -> bool {
+    let (word, rest) = path.split_once(' ').unwrap_or((path, ""));
+    if let Some(option) = word.strip_prefix("--") {
+        let arg = command.get_arguments().find(|arg| arg.get_long() == Some(option));
+        return arg.is_some_and(|arg| {
+            matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
+        });
+    }
+    let (Some((name, inner)), Some(sub)) = (matches.subcommand(), command.find_subcommand(word))
+    else {
+        return false;
+    };
+    name == word && (rest.is_empty() || uses(sub, inner, rest))
+}
