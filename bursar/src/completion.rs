@@ -13,6 +13,7 @@ use bursar_control::grammar::names::{NameKind, unquoted};
 use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::client::Program;
 use bursar_core::fault::Fault;
+use bursar_engine::edition::Edition;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::running_at;
 use bursar_tui::completion::with_names;
@@ -107,7 +108,7 @@ fn quoted(name: &str, typed: &str, shell: &str) -> Option<String> {
 
 /// Asks the running engine for its names; `None` if there is none, or if it does not answer in time.
 fn names() -> Option<NamesAnswer> {
-    let path = DataFolder::locate(data_option()).ok()?;
+    let path = DataFolder::locate(Edition::full().folder, data_option()).ok()?;
     let file = running_at(&path).ok()??;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {

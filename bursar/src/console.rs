@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::text::{Zone, countdown};
 use bursar_engine::edition::Edition;
@@ -89,7 +90,7 @@ async fn attach_or_become(
     screen: &Screen,
     kind: Kind,
 ) -> Result<u8, Fault> {
-    let folder = DataFolder::resolve(global.data.clone())?;
+    let folder = DataFolder::resolve(Edition::full().folder, global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let log = crate::process::console_log(folder.path());
     crate::process::allow_open_files();
@@ -116,7 +117,7 @@ async fn with_folder(
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
     };
-    match claim(&folder, ENGINE_WAIT)? {
+    match claim(&folder, EditionName::Full, ENGINE_WAIT)? {
         Instance::Running(file) => {
             let first = Link::connect(&file, Program::Console).await?;
             let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);

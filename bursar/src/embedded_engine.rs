@@ -10,6 +10,7 @@ use bursar_control::answers::{Answer, Reply};
 use bursar_control::grammar::{Order, WalletOrder};
 use bursar_control::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::limits::FRAME_BYTES_MAX;
 use bursar_engine::edition::Edition;
@@ -172,7 +173,8 @@ async fn finish(session: &mut FrameStream, id: u64, result: Result<Answer, Fault
 /// Takes the folder's lock again, which was released during a question.
 async fn claim_again(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     let folder = folder.clone();
-    let claimed = tokio::task::spawn_blocking(move || claim(&folder, COMMAND_WAIT)).await;
+    let claimed =
+        tokio::task::spawn_blocking(move || claim(&folder, EditionName::Full, COMMAND_WAIT)).await;
     match claimed.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
         Instance::Free(lock) => Ok(lock),
         Instance::Running(_file) => Err(Fault::because(

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 
 use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
@@ -33,10 +34,10 @@ pub(crate) async fn run(global: &GlobalOptions, args: &EngineArgs) -> u8 {
 async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u8, Fault> {
     // Installs the signal handlers before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
-    let folder = DataFolder::resolve(global.data.clone())?;
+    let folder = DataFolder::resolve(Edition::full().folder, global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let shown = folder.path().display().to_string();
-    let lock = match claim(&folder, ENGINE_WAIT)? {
+    let lock = match claim(&folder, EditionName::Full, ENGINE_WAIT)? {
         Instance::Free(lock) => lock,
         Instance::Running(file) => {
             let message = format!(

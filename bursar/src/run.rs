@@ -8,10 +8,12 @@ use std::io;
 use bursar_control::grammar::Order;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::settings::ConsoleTime;
 use bursar_core::text::Zone;
 use bursar_engine::config::Config;
+use bursar_engine::edition::Edition;
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{COMMAND_WAIT, Instance, InstanceLock, claim};
@@ -37,7 +39,7 @@ pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
 
 /// Runs `doctor`, even if no engine can be reached or started. Creates neither the data folder nor the journal.
 async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
-    let path = match DataFolder::locate(global.data.clone()) {
+    let path = match DataFolder::locate(Edition::full().folder, global.data.clone()) {
         Ok(path) => path,
         Err(fault) => return crate::failure::report_failure(order.name(), global, fault),
     };
@@ -59,17 +61,18 @@ async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
 
 /// Runs the command. Returns a fault only if no session began; a session reports its own faults.
 async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fault> {
-    if global.dry_run && !DataFolder::locate(global.data.clone())?.exists() {
+    if global.dry_run && !DataFolder::locate(Edition::full().folder, global.data.clone())?.exists()
+    {
         return Err(no_dry_run());
     }
-    let folder = DataFolder::resolve(global.data.clone())?;
+    let folder = DataFolder::resolve(Edition::full().folder, global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let options = Options {
         data: Some(folder.path().to_owned()),
         local_time: local_time(&folder),
         ..global.options()
     };
-    match claim(&folder, COMMAND_WAIT)? {
+    match claim(&folder, EditionName::Full, COMMAND_WAIT)? {
         Instance::Running(file) => {
             let link = Link::connect(&file, Program::Command).await?;
             let options = Options { engine_running: true, ..options };

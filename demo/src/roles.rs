@@ -12,6 +12,7 @@ use alloy_primitives::{Address, address};
 use anyhow::bail;
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_control::json_version::JsonVersion;
+use bursar_core::edition::EditionName;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::model::Model;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};
@@ -36,7 +37,7 @@ const UNOWNED_ADDRESS: Address = address!("0x00000000000000000000000000000000000
 /// Runs the engine of `bursar engine` on a folder of the demonstration.
 pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result<()> {
     let folder = DataFolder::open(folder)?;
-    let Instance::Free(lock) = claim(&folder, ENGINE_WAIT)? else {
+    let Instance::Free(lock) = claim(&folder, EditionName::Full, ENGINE_WAIT)? else {
         bail!("another engine uses the data folder")
     };
     std::fs::write(folder.file("settings.toml"), local_settings(chain)?)?;

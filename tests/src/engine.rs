@@ -14,6 +14,8 @@ use bursar_chain::ports::{Chain, Explorer};
 use bursar_control::answers::Answer;
 use bursar_core::auth::AuthMode;
 use bursar_core::client::Program;
+use bursar_core::edition::EditionName;
+use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::router;
@@ -38,18 +40,24 @@ use crate::operator::{Expect, Operator, PASSWORD};
 /// 2026-01-01T00:00:00Z, the clock of the request test vectors.
 pub const NEW_YEAR_S: i64 = 1_767_225_600;
 
-/// Returns the full edition with cheap key derivation, because tests open hundreds of wallets.
+/// Returns the full edition with cheap key derivation.
 pub fn test_edition() -> Edition {
+    with_cheap_kdf(EditionName::Full)
+}
+
+/// Returns an edition with cheap key derivation, because tests open hundreds of wallets.
+pub fn with_cheap_kdf(name: EditionName) -> Edition {
     Edition {
         kdf: KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 },
         kdf_bounds: KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION },
-        ..Edition::full()
+        ..Edition::of(name)
     }
 }
 
 /// The options of a test engine.
 #[derive(Debug)]
 pub struct Setup {
+    pub edition: EditionName,
     pub mode: Mode,
     pub store: Option<Box<dyn Store>>,
     pub signer: Option<Arc<dyn Signer>>,
@@ -71,6 +79,7 @@ pub const UNLIMITED_RATE_SETTINGS: &str = "[server]\nrate_per_minute = 10000000\
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            edition: EditionName::Full,
             mode: Mode::Full,
             store: None,
             signer: None,
@@ -102,7 +111,7 @@ pub struct TestEngine {
 
 /// Takes the lock of a data folder; panics if another process holds it.
 pub fn lock_folder(folder: &DataFolder) -> InstanceLock {
-    match claim(folder, ENGINE_WAIT).expect("the folder can be used") {
+    match claim(folder, EditionName::Full, ENGINE_WAIT).expect("the folder can be used") {
         Instance::Free(lock) => lock,
         Instance::Running(other) => panic!("{other:?} holds the folder"),
     }
@@ -119,6 +128,11 @@ impl TestEngine {
 
     /// Starts an engine in the folder at `path`.
     pub async fn open(path: PathBuf, setup: Setup) -> Self {
+        Self::try_open(path, setup).await.unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    /// Starts an engine in the folder at `path`, or returns why it does not start.
+    pub async fn try_open(path: PathBuf, setup: Setup) -> Result<Self, Fault> {
         let folder = DataFolder::open(&path).expect("the folder can be used");
         let lock = lock_folder(&folder);
         if !setup.settings.is_empty() {
@@ -127,7 +141,7 @@ impl TestEngine {
         let disk =
             Arc::new(TestDisk { free_bytes: AtomicU64::new(u64::MAX), ..TestDisk::default() });
         let random = Arc::new(ScriptedRandom::default());
-        let edition = Edition { retention: setup.retention, ..test_edition() };
+        let edition = Edition { retention: setup.retention, ..with_cheap_kdf(setup.edition) };
         let mut options = Options::new(folder, lock, edition, setup.mode);
         options.store = setup.store;
         options.ports = Some(Ports {
@@ -142,9 +156,9 @@ impl TestEngine {
             signer: setup.signer,
             rules: setup.rules,
         });
-        let engine = Engine::open(options).await.unwrap_or_else(|fault| panic!("{fault}"));
+        let engine = Engine::open(options).await?;
         let http = router(Arc::new(engine.api()));
-        Self { engine, clock: setup.clock, disk, random, folder: path, http, home: None }
+        Ok(Self { engine, clock: setup.clock, disk, random, folder: path, http, home: None })
     }
 
     /// Advances the clock in steps of 100 ms until `work` completes.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bursar_control::wire::ControlFile;
 use bursar_core::client::Program;
+use bursar_core::edition::EditionName;
 use bursar_engine::journal::Checkpoints;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
@@ -270,7 +271,9 @@ impl EngineProcess {
     /// Connects an operator to the control socket; `None` if the engine ends first.
     pub async fn try_operator(&self) -> Option<Operator> {
         let folder = DataFolder::open(&self.folder).expect("the folder");
-        let Ok(Instance::Running(control)) = claim(&folder, ENGINE_WAIT) else { return None };
+        let Ok(Instance::Running(control)) = claim(&folder, EditionName::Full, ENGINE_WAIT) else {
+            return None;
+        };
         let link = Link::connect(&control, Program::Command).await.ok()?;
         Some(Operator::new(link, PASSWORD))
     }
@@ -278,7 +281,7 @@ impl EngineProcess {
     /// Reads the control file of the running engine.
     pub fn control(&self) -> ControlFile {
         let folder = DataFolder::open(&self.folder).expect("the folder");
-        match claim(&folder, ENGINE_WAIT).expect("the lock") {
+        match claim(&folder, EditionName::Full, ENGINE_WAIT).expect("the lock") {
             Instance::Running(control) => control,
             Instance::Free(_) => panic!("no process holds the folder"),
         }

@@ -107,6 +107,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::LoanWrittenOff { place, from, to } => {
             loans::subtract(state, *place, from.left_after(*to));
         }
+        Event::EditionNamed { edition } => state.journal_edition = *edition,
         Event::PayeeNamed { payee, label } => payees::name(state, *payee, label.as_ref()),
         Event::TradeFeeCounted { id, fee } => plans::count_fee(state, id, *fee),
         Event::PaymentLapsed { id } => prompts::lapse(state, id),

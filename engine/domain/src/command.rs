@@ -113,6 +113,8 @@ pub enum Action {
     RecordPasswordChange,
     /// Records a wrong password.
     RecordWrongPassword,
+    /// Records the edition of a new journal.
+    NameEdition,
     /// Records an engine start.
     RecordStart,
     /// Records that this journal was restored from a backup.

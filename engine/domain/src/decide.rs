@@ -69,6 +69,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         Action::RecordPasswordChange => Ok(journal::record_password_change(command)),
         Action::RecordWrongPassword => Ok(journal::record_wrong_password(state)),
+        Action::NameEdition => Ok(journal::name_edition(state)),
         Action::RecordStart => Ok(journal::record_start(state)),
         Action::RecordRestore => Ok(journal::record_restore(state, command)),
         Action::DeleteWallet { is_file_gone: lost } => wallets::delete(state, command, *lost),

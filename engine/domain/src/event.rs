@@ -4,6 +4,7 @@
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
+use bursar_core::edition::EditionName;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::lock_cause::LockCause;
 use bursar_core::money::{Atoms, Usd};
@@ -339,6 +340,11 @@ pub enum Event {
     PayeeNamed {
         payee: Payee,
         label: Option<PayeeLabel>,
+    },
+    /// The edition whose programs may use the journal. Only the first entry; a journal without it is the full
+    /// edition's.
+    EditionNamed {
+        edition: EditionName,
     },
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::ByLane;
+use bursar_core::edition::{EditionName, EditionRules};
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
-use bursar_core::networks::{ChainId, NETWORKS, Presence};
+use bursar_core::networks::ChainId;
 use bursar_core::payee_label::PayeeLabel;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Settings;
@@ -53,8 +54,10 @@ pub struct State {
     ///
     /// All others keep the edition's default.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
-    /// Networks that the edition enables by default.
-    pub networks_on: Arc<BTreeSet<ChainId>>,
+    /// The rules of the running program's edition.
+    pub edition: Arc<EditionRules>,
+    /// The edition that the journal names.
+    pub journal_edition: EditionName,
     pub frozen: Option<Utc>,
     /// Number of wrong passwords since the last recorded unlock.
     ///
@@ -97,15 +100,8 @@ pub struct State {
 
 impl State {
     /// Creates the empty state of an edition.
-    ///
-    /// `networks_on` are its default networks.
-    pub fn new(networks_on: impl IntoIterator<Item = ChainId>) -> Self {
-        Self { networks_on: Arc::new(networks_on.into_iter().collect()), ..Self::default() }
-    }
-
-    /// Returns the networks that the full edition enables by default.
-    pub fn default_networks() -> impl Iterator<Item = ChainId> {
-        NETWORKS.iter().filter(|row| row.in_full == Presence::On).map(|row| row.chain)
+    pub fn new(edition: Arc<EditionRules>) -> Self {
+        Self { edition, ..Self::default() }
     }
 
     /// Returns the copy to publish.
@@ -122,7 +118,8 @@ impl State {
             agents: Arc::clone(&self.agents),
             retired: Arc::clone(&self.retired),
             networks: Arc::clone(&self.networks),
-            networks_on: Arc::clone(&self.networks_on),
+            edition: Arc::clone(&self.edition),
+            journal_edition: self.journal_edition,
             frozen: self.frozen,
             passwords_refused: self.passwords_refused,
             noted_entry: self.noted_entry,
@@ -186,7 +183,8 @@ impl State {
 
     /// Returns whether a network is enabled, for payments and for sends.
     pub fn is_network_enabled(&self, chain: ChainId) -> bool {
-        self.networks.get(&chain).copied().unwrap_or_else(|| self.networks_on.contains(&chain))
+        self.edition.knows(chain)
+            && self.networks.get(&chain).copied().unwrap_or_else(|| self.edition.enables(chain))
     }
 
     /// Returns the policy with this name, ignoring case.

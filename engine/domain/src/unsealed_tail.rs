@@ -57,6 +57,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
             before.authorized.get(id).is_some_and(|request| is_signed_by_payer(request, signature))
         }
         Event::Outbox { key, event } => may_happen_while_locked(before, key, event),
+        // Only the first entry of a journal names its edition.
+        Event::EditionNamed { .. } => before.seq == 0,
         // A locked wallet cannot spend, so its allowances renew at the next unlock.
         Event::AllowanceRenewed { .. }
         | Event::SeedAdded { .. }

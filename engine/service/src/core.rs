@@ -10,9 +10,9 @@
 pub mod handle;
 mod judgement;
 mod publish;
+mod snapshot;
 mod trade_ends;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::CLOCK_OFF_CHAIN_MS_MAX;
-use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::apply::ChangedRecord;
 use bursar_domain::idempotency::Prior;
@@ -35,8 +34,10 @@ use bursar_x402::signature::Signature65;
 
 pub use publish::View;
 
+use self::snapshot::{check_edition, decode_state};
+
 use crate::edition::{Edition, Retention};
-use crate::journal::{Committed, Head, Journal, JournalError, SigningOrder, Slip, Snapshot, Store};
+use crate::journal::{Committed, Head, Journal, JournalError, SigningOrder, Slip, Store};
 use crate::rules::Rules;
 use crate::vault::gate::Gate;
 
@@ -105,10 +106,10 @@ impl Core {
         rules: Rules,
     ) -> Result<Self, JournalError> {
         let mut journal = Journal::open(store)?;
-        let fresh = || State::new(edition.networks_on.iter().copied());
+        let fresh = || State::new(Arc::clone(&edition.rules));
         let kept = journal.snapshot()?;
         let is_sealed = kept.as_ref().is_some_and(|snapshot| snapshot.tag.is_some());
-        let kept = kept.and_then(|snapshot| decode_state(&snapshot, &fresh().networks_on));
+        let kept = kept.and_then(|snapshot| decode_state(&snapshot, &edition.rules));
         let keeps_sealed = is_sealed && kept.is_some();
         let (mut state, from) = kept.unwrap_or_else(|| (fresh(), Head::default()));
         let last_snapshot = from.seq;
@@ -131,6 +132,7 @@ impl Core {
             is_snapshot_sealed: keeps_sealed,
         };
         check::check(&core.state).map_err(|violation| core.violation_error(&violation))?;
+        check_edition(&core.state)?;
         Ok(core)
     }
 
@@ -611,16 +613,4 @@ fn copy_fault(error: &JournalError) -> Fault {
 /// Converts a refusal into the error that callers receive.
 pub(crate) fn fault(refusal: &Refusal) -> Fault {
     Fault::because(refusal.code, refusal.sentence())
-}
-
-/// Decodes a snapshot into its state and the head to replay from. `None` if it cannot be decoded, for example because
-/// another version wrote it.
-fn decode_state(
-    snapshot: &Snapshot,
-    networks_on: &Arc<BTreeSet<ChainId>>,
-) -> Option<(State, Head)> {
-    let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
-    // The running program's edition sets the default networks, not the program that wrote the snapshot.
-    state.networks_on = Arc::clone(networks_on);
-    Some((state, snapshot.head))
 }

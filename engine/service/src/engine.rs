@@ -1,5 +1,6 @@
 //! Composes the engine: folder, settings, journal, core, vault, lanes and servers.
 
+mod journal_file;
 mod upkeep;
 
 use std::net::SocketAddr;
@@ -32,10 +33,7 @@ use crate::disk_room::DiskRoom;
 use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
-use crate::journal::{
-    Checkpoints, JournalError, RedbStore, Store, StoreError, check_closed_journal,
-    create_owner_only,
-};
+use crate::journal::Store;
 use crate::lanes::devices;
 use crate::lanes::lending::Lending;
 use crate::lanes::lending::scan::{self, FileStore, MemoryStore, ScanStore, ScanTask};
@@ -52,6 +50,8 @@ use crate::service::instance::InstanceLock;
 use crate::vault::Vault;
 use crate::vault::file::WalletFiles;
 use crate::vault::gate::Gate;
+
+use self::journal_file::{damaged_fault, open_fault, open_journal};
 
 /// The options of an engine.
 #[derive(Debug)]
@@ -384,9 +384,14 @@ async fn open_core(
         let folder = &own_folder;
         let store = match store {
             Some(store) => store,
-            None => open_journal(folder, &ports, edition.checkpoints, begin_journal)?,
+            None => open_journal(folder, &ports, &edition, begin_journal)?,
         };
-        Core::open(store, &edition, gate, ports.rules).map_err(|error| open_fault(folder, &error))
+        let core = Core::open(store, &edition, gate, ports.rules);
+        let mut core = core.map_err(|error| open_fault(folder, &error))?;
+        for outcome in core.step(&ports.clock.now(), vec![Action::NameEdition]) {
+            outcome?;
+        }
+        Ok(core)
     });
     replayed.await.map_err(|_panicked| damaged_fault(folder, &"its structure is broken"))?
 }
@@ -437,88 +442,4 @@ fn spawn_background(
         tasks: context.tasks.clone(),
         stopping: context.stopping.clone(),
     }));
-}
-
-fn open_journal(
-    folder: &DataFolder,
-    ports: &Ports,
-    checkpoints: Checkpoints,
-    begin: bool,
-) -> Result<Box<dyn Store>, Fault> {
-    let path = folder.file("journal.redb");
-    let failed = |error: std::io::Error| open_fault(folder, &StoreError::from(error).into());
-    let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
-    if empty && wallet_file(folder).is_some() {
-        if !begin {
-            let why = "it is missing or empty, but there is a wallet file";
-            return Err(damaged_fault(folder, &why));
-        }
-        rename_lost_history(folder).map_err(failed)?;
-    }
-    create_owner_only(&path).map_err(failed)?;
-    ports.failpoints.hit("journal.created").map_err(failed)?;
-    // Opening for writing repairs the file. A damaged file must be rejected unchanged, so check it read-only first.
-    check_closed_journal(&path).map_err(|error| open_fault(folder, &error))?;
-    let store = RedbStore::open(&path, Arc::clone(&ports.failpoints))
-        .map_err(|error| open_fault(folder, &error.into()))?;
-    ports.failpoints.hit("journal.opened").map_err(failed)?;
-    Ok(Box::new(store.with_checkpoints(checkpoints)))
-}
-
-/// Renames the history file of a journal whose newest entries are lost: a new journal must not continue it.
-fn rename_lost_history(folder: &DataFolder) -> std::io::Result<()> {
-    let history = folder.file("journal-history.redb");
-    let lost = folder.file("journal-history.redb.lost");
-    if !history.exists() {
-        return Ok(());
-    }
-    if lost.exists() {
-        let message = format!("{} is in the way: move it away", lost.display());
-        return Err(std::io::Error::other(message));
-    }
-    std::fs::rename(history, lost)
-}
-
-/// Returns the name of any wallet file in the folder.
-fn wallet_file(folder: &DataFolder) -> Option<String> {
-    let entries = std::fs::read_dir(folder.file("wallets")).ok()?;
-    entries.flatten().find_map(|entry| {
-        let name = entry.file_name();
-        let name = name.to_str()?;
-        let stem = name.strip_suffix(".wallet").or_else(|| name.strip_suffix(".wallet.previous"));
-        stem.map(str::to_owned)
-    })
-}
-
-/// Converts an error of opening the journal. A full disk or another I/O error is not reported as damage.
-fn open_fault(folder: &DataFolder, error: &JournalError) -> Fault {
-    let file = folder.file("journal.redb");
-    let file = file.display();
-    match error {
-        JournalError::Store(StoreError::DiskFull(why)) => Fault::because(
-            Code::DiskFull,
-            format!("The journal {file} cannot be opened: {why}. Free some space, then try again."),
-        ),
-        JournalError::Store(StoreError::Io(why)) => Fault::because(
-            Code::DataFolder,
-            format!("The journal {file} cannot be opened: {why}. Nothing was changed."),
-        ),
-        JournalError::Store(StoreError::Corrupt(_) | StoreError::Bug(_))
-        | JournalError::Damaged { .. }
-        | JournalError::HeadUnmet
-        | JournalError::Stopped => damaged_fault(folder, error),
-    }
-}
-
-fn damaged_fault(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
-    let wallet = wallet_file(folder).unwrap_or_else(|| "<name>".to_owned());
-    Fault::because(
-        Code::JournalDamaged,
-        format!(
-            "The journal {} cannot be used: {why}. Nothing was changed. Restore a backup. Without one, move the \
-             damaged journal away: `wallet recover {wallet}` then starts a new journal from the wallet file.",
-            folder.file("journal.redb").display()
-        ),
-    )
-    .with_hint("wallet restore <file>")
 }

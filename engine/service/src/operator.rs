@@ -110,11 +110,23 @@ async fn unlock_and_run(
     Ok(Done { warnings, ..done })
 }
 
+/// Fails with `BAD_INPUT` if the edition does not have the command.
+fn require_command(engine: &EngineContext, order: &Order) -> Result<(), Fault> {
+    let name = order.name();
+    let command = name.split('.').next().unwrap_or(name);
+    if !engine.edition.command_line.lacks.contains(&command) {
+        return Ok(());
+    }
+    let message = format!("{} has no command `{command}`: see `help`.", engine.edition.program());
+    Err(Fault::because(Code::BadInput, message))
+}
+
 async fn dispatch(
     engine: &Arc<EngineContext>,
     order: Order,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
+    require_command(engine, &order)?;
     match order {
         Order::Wallet(order) => wallet::run(engine, order, dialogue).await,
         Order::Seed(order) => addresses::seed(engine, order, dialogue).await,

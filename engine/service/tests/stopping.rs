@@ -9,6 +9,7 @@ use std::time::Duration;
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, Frame, ToClient, ToEngine};
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::limits::{DRAIN_TIMEOUT_MS, FINAL_FRAME_TIMEOUT_MS};
 use bursar_core::networks::NETWORKS;
 use bursar_core::settings::Setting;
@@ -26,7 +27,7 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 async fn engine(home: &Path) -> Engine {
     let folder = DataFolder::open(&home.join("data")).unwrap();
-    let Instance::Free(lock) = claim(&folder, ENGINE_WAIT).unwrap() else {
+    let Instance::Free(lock) = claim(&folder, EditionName::Full, ENGINE_WAIT).unwrap() else {
         unreachable!("a new folder")
     };
     // Networks without a setting use public hosts, but no test reaches outside this machine.

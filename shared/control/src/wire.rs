@@ -3,6 +3,7 @@
 //! that it knows the token of the data folder, which is never sent.
 
 use bursar_core::client::Program;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::json;
 use bursar_core::limits::FRAME_DEPTH_MAX;
@@ -31,6 +32,9 @@ pub struct ControlFile {
     /// 32 bytes in hex, generated at each start of the engine.
     pub token: String,
     pub pid: u32,
+    /// The edition of the engine.
+    #[serde(default)]
+    pub edition: EditionName,
 }
 
 impl std::fmt::Debug for ControlFile {

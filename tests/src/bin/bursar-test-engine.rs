@@ -23,6 +23,7 @@ use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
 use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, PriceFault, Prices};
 use bursar_chain::price_http::PriceHttp;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
@@ -58,7 +59,7 @@ async fn main() -> std::process::ExitCode {
 async fn run() -> Result<(), Fault> {
     let path = PathBuf::from(std::env::args_os().nth(1).expect("a folder"));
     let folder = DataFolder::open(&path)?;
-    let lock = match claim(&folder, ENGINE_WAIT)? {
+    let lock = match claim(&folder, EditionName::Full, ENGINE_WAIT)? {
         Instance::Free(lock) => lock,
         Instance::Running(_) => return Err(bursar_core::codes::Code::EngineRunning.into()),
     };

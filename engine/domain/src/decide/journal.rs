@@ -56,6 +56,13 @@ pub(super) fn record_wrong_password(state: &State) -> Decision {
     Decision::done(vec![Event::PasswordRefused { times }])
 }
 
+/// Names the edition of a journal that has no entry yet. A journal of the full edition is not named.
+pub(super) fn name_edition(state: &State) -> Decision {
+    let edition = state.edition.name;
+    let names = state.seq == 0 && edition != state.journal_edition;
+    Decision::done(if names { vec![Event::EditionNamed { edition }] } else { Vec::new() })
+}
+
 /// Records the start of an engine. Without a wallet there is nothing to record.
 pub(super) fn record_start(state: &State) -> Decision {
     let events = if state.wallet.is_some() { vec![Event::EngineStarted] } else { Vec::new() };

@@ -2,7 +2,8 @@
 
 use bursar_core::codes::Code;
 use bursar_core::ids::Name;
-use bursar_core::policy::Policy;
+use bursar_core::lane::Lane;
+use bursar_core::policy::{AllowedNetworks, Policy};
 
 use crate::command::Command;
 use crate::decision::{Decision, require_unlocked};
@@ -17,6 +18,7 @@ pub(super) fn create(
     policy: &Policy,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
+    require_known(state, policy)?;
     if state.policy(name).is_some() {
         return Err(Refusal::because(
             Code::NameTaken,
@@ -33,6 +35,7 @@ pub(super) fn edit(
     policy: &Policy,
 ) -> Result<Decision, Refusal> {
     let record = state.policy(name).ok_or_else(|| unknown_policy(name))?;
+    require_known(state, policy)?;
     if policy.loosens(&record.policy) {
         require_unlocked(command)?;
     }
@@ -57,6 +60,25 @@ pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
         ));
     }
     Ok(Decision::done(vec![Event::PolicyDeleted { name: record.name.clone() }]))
+}
+
+/// Fails with `BAD_INPUT` if the policy allows trades, loans or networks that the edition does not have.
+fn require_known(state: &State, policy: &Policy) -> Result<(), Refusal> {
+    let lanes = &state.edition.lanes;
+    let lacks = (policy.trading.enabled && !lanes.contains(&Lane::Trade))
+        || (policy.lending.enabled && !lanes.contains(&Lane::Loan));
+    if lacks {
+        let message = format!("This is {}: it does not trade or lend.", state.edition.name.text());
+        return Err(Refusal::because(Code::BadInput, message));
+    }
+    if let AllowedNetworks::Only(chains) = &policy.networks
+        && let Some(chain) = chains.iter().find(|chain| !state.edition.knows(**chain))
+    {
+        let message =
+            format!("This edition does not know the network {chain}: see `network list`.");
+        return Err(Refusal::because(Code::BadInput, message));
+    }
+    Ok(())
 }
 
 fn set(state: &State, name: &Name, policy: &Policy, before: Option<&Policy>) -> Event {

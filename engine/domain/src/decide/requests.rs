@@ -33,6 +33,10 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     let commission = may_work(state, agent)?;
     // The agent server checked this already, but the wallet may have been locked since.
     require_unlocked(command)?;
+    // The agent server has no route for a lane that the edition lacks.
+    if !state.edition.lanes.contains(&ask.ask.lane()) {
+        return Err(Refusal::new(Code::NotFound));
+    }
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     let may_get = |first: &Request| payments::check_repeat_url(&policy.payments.hosts, ask, first);
     if let Some(decision) = answer_repeat(state, command, &ask.prior, &ask.identity, may_get)? {

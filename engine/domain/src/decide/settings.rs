@@ -38,6 +38,9 @@ pub(super) fn set_network(
     chain: ChainId,
     enabled: bool,
 ) -> Result<Decision, Refusal> {
+    if !state.edition.knows(chain) {
+        return Err(Refusal::new(Code::UnknownNetwork));
+    }
     if enabled {
         require_unlocked(command)?;
     }

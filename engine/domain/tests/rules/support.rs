@@ -7,6 +7,7 @@ pub(crate) mod cases;
 pub(crate) mod clock;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bursar_core::card::{Card, HoldReason};
 use bursar_core::client::Client;
@@ -105,7 +106,7 @@ impl World {
     /// Creates a world that contains only a clock. The wallet counts as unlocked.
     pub(crate) fn empty(clock: Clock) -> Self {
         Self {
-            state: State::new(State::default_networks()),
+            state: State::new(Arc::default()),
             clock,
             unlocked: true,
             trusted: true,
@@ -522,7 +523,7 @@ impl World {
 
     /// Returns the state that a replay of the journal alone gives.
     pub(crate) fn replay(&self) -> State {
-        let mut state = State::new(State::default_networks());
+        let mut state = State::new(Arc::default());
         for entry in &self.entries {
             apply(&mut state, entry);
         }

@@ -97,8 +97,12 @@ pub fn is_taken(address: SocketAddr) -> bool {
 
 /// Returns the command that sets a free port for the server.
 pub fn free_port_command(taken: SocketAddr) -> String {
-    let free = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_port_near(taken.port()));
-    format!("config set server.listen {free}")
+    format!("config set server.listen {}", free_address(taken))
+}
+
+/// Returns a loopback address with a free port near the taken one.
+pub fn free_address(taken: SocketAddr) -> SocketAddr {
+    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_port_near(taken.port()))
 }
 
 /// How many ports are tried above a port that is taken.

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_TIMEOUT_MS;
+use bursar_core::settings::keys::Key;
 
 use super::EngineContext;
-use crate::agent_api::listen::bind;
+use crate::agent_api::listen::{bind, free_address};
 use crate::agent_api::{Api, Exposure, Lanes, Server, ServerConfig};
+use crate::config::Source;
 
 impl EngineContext {
     /// Returns the agent server's API without a socket.
@@ -33,7 +36,7 @@ impl EngineContext {
 
     fn server_config(&self) -> ServerConfig {
         ServerConfig {
-            agent_field: self.edition.agent_field,
+            agent_field: self.edition.wire.field,
             folder: self.folder.path().to_owned(),
             disk_room: Arc::clone(&self.disk_room),
             exposure: self.exposure(),
@@ -70,7 +73,16 @@ impl EngineContext {
         if let Some(running) = server.as_ref() {
             return Ok(running.address);
         }
-        let (address, listeners) = bind(self.settings.get().listen, self.exposure()).await?;
+        let config = self.settings.get();
+        let mut bound = bind(config.listen, self.exposure()).await;
+        let is_chosen = config.source(Key::Listen) != Source::Default;
+        if self.edition.command_line.takes_free_port
+            && !is_chosen
+            && bound.as_ref().is_err_and(|fault| fault.code == Code::InUse)
+        {
+            bound = bind(free_address(config.listen), self.exposure()).await;
+        }
+        let (address, listeners) = bound?;
         *server = Some(Server::start(Arc::new(self.api()), address, listeners));
         tracing::info!(%address, "agent server started");
         if self.exposure() == Exposure::Lan {

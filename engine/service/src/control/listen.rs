@@ -66,6 +66,7 @@ impl ControlServer {
                 socket: socket.display().to_string(),
                 token: token.clone(),
                 pid: std::process::id(),
+                edition: engine.edition.name,
             },
         )?;
         let stop = CancellationToken::new();

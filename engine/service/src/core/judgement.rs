@@ -2,6 +2,8 @@
 //! journal that does not match, and a lock ends sealing. Payments are automatic only after the journal was verified
 //! or accepted.
 
+use std::sync::Arc;
+
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::lock_cause::LockCause;
@@ -63,7 +65,7 @@ impl Core {
             // Without a valid seal no snapshot can be trusted.
             SealCheck::Mismatch(reason) => (None, self.journal.durable(), Some(reason)),
         };
-        let examined = match base.and_then(|base| decode_state(&base, &self.state.networks_on)) {
+        let examined = match base.and_then(|base| decode_state(&base, &self.state.edition)) {
             Some((state, at)) => self.examine_since(state, at, sealed, moment)?,
             None => {
                 // This unlock found no usable sealed snapshot. If the journal is long, the next commit stores one for
@@ -98,7 +100,7 @@ impl Core {
 
     /// Returns the state before the first entry.
     fn initial_state(&self) -> State {
-        State::new(self.state.networks_on.iter().copied())
+        State::new(Arc::clone(&self.state.edition))
     }
 
     /// Examines the whole journal and the payee rows. Returns the first contradiction.

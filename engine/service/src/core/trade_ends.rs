@@ -73,7 +73,7 @@ mod tests {
     async fn callers_wake_at_the_end_and_at_the_stop() {
         let ends = TradeEnds::new();
         let (first, second) = (ends.wait_for(id(1)), ends.wait_for(id(2)));
-        ends.wake(&State::new([]));
+        ends.wake(&State::new(Arc::default()));
         assert_eq!((first.await, second.await), (Ok(()), Ok(())));
         let waiting = ends.wait_for(id(1));
         ends.stop();

@@ -1,6 +1,7 @@
 //! The errors of the journal.
 
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 
 use super::store::StoreError;
@@ -18,6 +19,8 @@ pub enum JournalError {
     /// The caller that read the chain stopped the work.
     #[error("the caller stopped the check of the journal before its end")]
     Stopped,
+    #[error("it belongs to {}, and this program is {}", journal.text(), program.text())]
+    WrongEdition { journal: EditionName, program: EditionName },
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -113,7 +113,8 @@ pub(super) async fn address(
         AddressOrder::Show { label, qr, amount, token, network } => {
             let known = Arc::clone(find_address(&*wallet(engine)?, &label)?);
             let wanted = PaymentRequest { amount, token, network };
-            let uri = if qr { Some(wanted.uri(known.address)?) } else { None };
+            let uri =
+                if qr { Some(wanted.uri(&engine.edition.rules, known.address)?) } else { None };
             let shown = AddressAnswer { uri, ..describe::address(&known) };
             Ok(Answer::Address(shown).into())
         }

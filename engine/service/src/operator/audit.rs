@@ -57,7 +57,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
     let view = engine.core.view();
     let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
     let read = move || {
-        let mut count = TallyReplay::from(State::new(shared.edition.networks_on.iter().copied()));
+        let mut count = TallyReplay::from(State::new(Arc::clone(&shared.edition.rules)));
         let (mut met, mut passed) = (wanted.is_none(), published.seq == 0);
         let head = walk_chain(&*reader, |entry, hash| {
             met = met || wanted == Some(hash);

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_control::answers::{Answer, BackupAnswer, RestoreAnswer, Warning};
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::text;
 use bursar_core::time::Moment;
@@ -37,10 +38,12 @@ use crate::context::{EngineContext, Mode};
 use crate::core::Core;
 use crate::edition::Edition;
 use crate::journal::{
-    self, JournalError, RedbStore, Store, create_owner_only, hash_hex, walk_chain,
+    self, JournalError, RedbStore, Store, check_closed_journal, create_owner_only, hash_hex,
+    walk_chain,
 };
 use crate::ports::NoFailpoints;
 use crate::rules::Rules;
+use crate::service::data_dir::wrong_edition;
 use crate::vault::file::{WalletFileError, WalletFiles};
 use crate::vault::gate::Gate;
 
@@ -285,6 +288,13 @@ pub(super) async fn restore(
             "An engine runs on this data folder: stop it, then run `wallet restore` again.",
         ));
     }
+    let journal = check_closed_journal(&engine.folder.file("journal.redb"));
+    // A damaged journal may be replaced.
+    if let Ok(Some(other)) = journal
+        && other != engine.edition.name
+    {
+        return Err(wrong_edition(engine.folder.path(), other, engine.edition.name));
+    }
     let path = PathBuf::from(&file);
     let reading = path.clone();
     let head = blocking(move || head_of(&reading)).await??;
@@ -395,10 +405,22 @@ fn prepare(
             file.sync_all()
         })
         .map_err(|error| unusable(&error))?;
-    let entries = record_restore(&staged.join("journal.redb"), edition, moment)
-        .map_err(|error| unusable(&error))?;
+    let entries =
+        record_restore(&staged.join("journal.redb"), edition, moment).map_err(|error| {
+            if error.code == Code::WrongEdition { error } else { unusable(&error) }
+        })?;
     replace::decide(data, aside).map_err(|error| unusable(&error))?;
     Ok((name, entries))
+}
+
+/// Returns the refusal of a backup of another edition.
+fn wrong_backup(of: EditionName, program: EditionName) -> Fault {
+    let (of, program, run) = (of.text(), program.text(), of.program());
+    let message = format!(
+        "The backup belongs to {of}, and this program is {program}: restore it with `{run}`, or bring its keys to a \
+         new folder with `seed import`."
+    );
+    Fault::because(Code::WrongEdition, message)
 }
 
 /// Records the restore in the restored journal. No payment is automatic until the operator accepts the journal.
@@ -408,8 +430,11 @@ fn record_restore(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64
         |error: &dyn std::fmt::Display| Fault::because(Code::JournalDamaged, error.to_string());
     let store = RedbStore::open(path, Arc::new(NoFailpoints)).map_err(|error| damaged(&error))?;
     let gate = Arc::new(Gate::default());
-    let mut core = Core::open(Box::new(store), edition, gate, Rules::default())
-        .map_err(|error| damaged(&error))?;
+    let opened = Core::open(Box::new(store), edition, gate, Rules::default());
+    let mut core = opened.map_err(|error| match error {
+        JournalError::WrongEdition { journal, program } => wrong_backup(journal, program),
+        other => damaged(&other),
+    })?;
     for outcome in core.step(moment, vec![Action::RecordRestore]) {
         outcome?;
     }

@@ -55,7 +55,8 @@ fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static 
             .filter(|row| view.state.is_network_enabled(row.chain))
             .collect());
     };
-    let row = by_id_or_v1_name(name).ok_or_else(|| {
+    let row = by_id_or_v1_name(name).filter(|row| engine.edition.rules.knows(row.chain));
+    let row = row.ok_or_else(|| {
         let name = snippet(name);
         let why = format!("{name} is not a network Bursar knows: see `network list`.");
         Fault::because(Code::NothingFound, why)

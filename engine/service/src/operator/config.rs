@@ -24,6 +24,12 @@ use crate::context::EngineContext;
 use crate::endpoints;
 
 pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Result<Done, Fault> {
+    if let ConfigOrder::Get { key, .. }
+    | ConfigOrder::Explain { key: Some(key), .. }
+    | ConfigOrder::Set { key, .. } = &order
+    {
+        require_known(engine, *key)?;
+    }
     match order {
         ConfigOrder::Get { key, reveal } | ConfigOrder::Explain { key: Some(key), reveal } => {
             Ok(Answer::Setting(SettingsView::current(engine).setting(key, reveal)).into())
@@ -34,9 +40,26 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Resu
     }
 }
 
+/// Returns whether the edition has a setting: not those of networks that it does not know.
+fn is_known(engine: &EngineContext, key: Key) -> bool {
+    key.network().is_none_or(|chain| engine.edition.rules.knows(chain))
+}
+
+fn require_known(engine: &EngineContext, key: Key) -> Result<(), Fault> {
+    if is_known(engine, key) {
+        return Ok(());
+    }
+    let why = format!("{key}: this edition does not know the network: see `network list`.");
+    Err(Fault::because(Code::NothingFound, why))
+}
+
 fn all(engine: &EngineContext, reveal: bool) -> Done {
     let now = SettingsView::current(engine);
-    let settings = Key::all().into_iter().map(|key| now.setting(key, reveal)).collect();
+    let settings = Key::all()
+        .into_iter()
+        .filter(|key| is_known(engine, *key))
+        .map(|key| now.setting(key, reveal))
+        .collect();
     Answer::Settings { settings }.into()
 }
 
@@ -58,7 +81,7 @@ pub(super) async fn set(
             act(engine, Action::Set(Setting::RateLimitOff(false))).await?;
         }
         (Key::NetworkEnabled(chain), _) => {
-            let by_edition = || engine.edition.networks_on.contains(&chain);
+            let by_edition = || engine.edition.rules.enables(chain);
             let enabled = given.switch().unwrap_or_else(by_edition);
             act(engine, Action::SetNetwork { chain, enabled }).await?;
         }

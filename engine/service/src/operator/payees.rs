@@ -20,7 +20,7 @@ pub(super) async fn run(engine: &EngineContext, order: PayeeOrder) -> Result<Don
             let was_paid = |payee: &Payee| {
                 engine.core.reader().payee_totals(payee).is_ok_and(|paid| paid.is_some())
             };
-            let (payee, network) = find(&address, network.as_deref(), was_paid)?;
+            let (payee, network) = find(engine, &address, network.as_deref(), was_paid)?;
             act(engine, Action::NamePayee { payee, label: Some(label.clone()) }).await?;
             Ok(Answer::Payee(answer(&payee, network, Some(label))).into())
         }
@@ -36,7 +36,7 @@ pub(super) async fn run(engine: &EngineContext, order: PayeeOrder) -> Result<Don
         PayeeOrder::Forget { address, network } => {
             let names = engine.core.view().state.payee_names.clone();
             let (payee, network) =
-                find(&address, network.as_deref(), |payee| names.contains_key(payee))?;
+                find(engine, &address, network.as_deref(), |payee| names.contains_key(payee))?;
             act(engine, Action::NamePayee { payee, label: None }).await?;
             Ok(Answer::Payee(answer(&payee, network, None)).into())
         }
@@ -45,6 +45,7 @@ pub(super) async fn run(engine: &EngineContext, order: PayeeOrder) -> Result<Don
 
 /// Returns the payee with this address on the named network, or on the only one that `fits`.
 fn find(
+    engine: &EngineContext,
     address: &str,
     network: Option<&str>,
     fits: impl Fn(&Payee) -> bool,
@@ -53,7 +54,7 @@ fn find(
         .map_err(|error| Fault::because(Code::BadInput, format!("Not named: {error}.")))?;
     let on = |network: &'static Network| (Payee { chain: network.chain, address }, network);
     if let Some(name) = network {
-        return Ok(on(lookup::network(name)?));
+        return Ok(on(lookup::network(&engine.edition.rules, name)?));
     }
     let fitting: Vec<_> = NETWORKS.iter().map(on).filter(|(payee, _network)| fits(payee)).collect();
     match fitting.as_slice() {

@@ -262,7 +262,7 @@ fn network_of(
         state.is_network_enabled(row.chain) && record.policy.networks.allows(row.chain) && fits(row)
     };
     match network {
-        Some(name) => lookup::network(name),
+        Some(name) => lookup::network(&state.edition, name),
         None => networks::base_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled)),
     }
 }

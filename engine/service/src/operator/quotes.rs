@@ -6,6 +6,7 @@ use bursar_control::answers::{Answer, QuoteAnswer, RouteAnswer, VerdictAnswer};
 use bursar_control::grammar::QuoteOrder;
 use bursar_core::address::{self, AddressError};
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionRules;
 use bursar_core::fault::Fault;
 use bursar_core::json::Object;
 use bursar_core::networks::{DEFAULT_TRADING, Network, by_chain};
@@ -38,7 +39,8 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
         })
     });
     let policy = policy.transpose()?;
-    let network = network(&order, |row| view.state.is_network_enabled(row.chain))?;
+    let network =
+        network(&view.state.edition, &order, |row| view.state.is_network_enabled(row.chain))?;
     let input = input(&order, network)?;
     let defaults = TradingPolicy::default();
     let trading = policy.as_ref().map_or(&defaults, |record| &record.policy.trading);
@@ -80,11 +82,12 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
 
 /// Returns the named network, or the default network of agents' trades.
 fn network(
+    edition: &EditionRules,
     order: &QuoteOrder,
     enabled: impl Fn(&Network) -> bool,
 ) -> Result<&'static Network, Fault> {
     let row = match &order.network {
-        Some(name) => lookup::network(name)?,
+        Some(name) => lookup::network(edition, name)?,
         None => by_chain(DEFAULT_TRADING).ok_or(Fault::new(Code::UnknownNetwork))?,
     };
     if enabled(row) {

@@ -101,17 +101,18 @@ pub(super) async fn network(
         NetworkOrder::Enable { network } => (network, true),
         NetworkOrder::Disable { network } => (network, false),
         NetworkOrder::Rpc { network, urls } => {
-            let chain = lookup::network(&network)?.chain;
+            let chain = lookup::network(&engine.edition.rules, &network)?.chain;
             return config::set(engine, Key::NetworkRpc(chain), &urls).await;
         }
     };
-    act(engine, Action::SetNetwork { chain: lookup::network(&name)?.chain, enabled }).await?;
+    let chain = lookup::network(&engine.edition.rules, &name)?.chain;
+    act(engine, Action::SetNetwork { chain, enabled }).await?;
     Ok(networks(engine))
 }
 
 fn networks(engine: &EngineContext) -> Done {
     let view = engine.core.view();
-    let rows = NETWORKS.iter().map(|row| describe::network(&view.state, row));
+    let rows = engine.edition.rules.rows().map(|row| describe::network(&view.state, row));
     Answer::Networks { networks: rows.collect() }.into()
 }
 

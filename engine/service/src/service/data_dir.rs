@@ -6,7 +6,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
+
+use crate::edition::FolderRule;
 
 /// A folder that exists, belongs to this account, is closed to others and is writable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,28 +20,42 @@ pub struct DataFolder {
 impl DataFolder {
     /// Opens the data folder, and creates it if it is missing.
     ///
-    /// It is named by `flag`, else by `BURSAR_DATA_DIR`, else it is `bursar` in the platform's folder for user data.
+    /// `flag` names it, else the rule of the edition.
     ///
     /// # Errors
     /// `DATA_FOLDER` if nothing names a folder and the platform has none, or if the folder is unusable.
-    pub fn resolve(flag: Option<PathBuf>) -> Result<Self, Fault> {
-        Self::open(&Self::locate(flag)?)
+    pub fn resolve(rule: FolderRule, flag: Option<PathBuf>) -> Result<Self, Fault> {
+        Self::open(&Self::locate(rule, flag)?)
     }
 
     /// Returns the path that [`DataFolder::resolve`] would open, without touching it.
     ///
     /// # Errors
     /// `DATA_FOLDER` if nothing names a folder and the platform has none.
-    pub fn locate(flag: Option<PathBuf>) -> Result<PathBuf, Fault> {
-        let named = flag.or_else(|| {
-            std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
-        });
-        named.or_else(|| dirs::data_local_dir().map(|dir| dir.join("bursar"))).ok_or_else(|| {
-            Fault::because(
-                Code::DataFolder,
-                "This account has no data folder: choose one with --data.",
-            )
+    pub fn locate(rule: FolderRule, flag: Option<PathBuf>) -> Result<PathBuf, Fault> {
+        if let Some(named) = flag {
+            return Ok(named);
+        }
+        let (found, lacks) = match rule {
+            FolderRule::Account(name) => {
+                let set = Self::of_environment();
+                let folder = set.or_else(|| dirs::data_local_dir().map(|dir| dir.join(name)));
+                (folder, "This account has no data folder")
+            }
+            FolderRule::NextToProgram(name) => {
+                let program = std::env::current_exe().and_then(fs::canonicalize).ok();
+                let folder = program.and_then(|path| Some(path.parent()?.join(name)));
+                (folder, "The folder of this program cannot be determined")
+            }
+        };
+        found.ok_or_else(|| {
+            Fault::because(Code::DataFolder, format!("{lacks}: choose a data folder with --data."))
         })
+    }
+
+    /// Returns the folder that `BURSAR_DATA_DIR` names.
+    pub fn of_environment() -> Option<PathBuf> {
+        std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
     }
 
     /// Creates the folder with mode 0700 if it is missing, and checks it.
@@ -110,6 +127,21 @@ fn unusable_fault(path: &Path, error: &io::Error) -> Fault {
         format!(
             "The data folder {} cannot be used: {error}. {remedy}, or choose another with --data.",
             path.display()
+        ),
+    )
+}
+
+/// Returns the refusal of a folder that belongs to another edition.
+pub(crate) fn wrong_edition(folder: &Path, of: EditionName, program: EditionName) -> Fault {
+    Fault::because(
+        Code::WrongEdition,
+        format!(
+            "The data folder {} belongs to {}, and this program is {}: run `{}`, or choose a new folder with --data \
+             and bring the keys there with `seed import`.",
+            folder.display(),
+            of.text(),
+            program.text(),
+            of.program()
         ),
     )
 }

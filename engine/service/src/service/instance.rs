@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use bursar_control::wire::ControlFile;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 
-use super::data_dir::DataFolder;
+use super::data_dir::{DataFolder, wrong_edition};
 
 const LOCK_FILE: &str = "engine.lock";
 const CONTROL_FILE: &str = "control.json";
@@ -51,9 +52,9 @@ const CONTROL_BYTES_MAX: u64 = 64 << 10;
 /// It blocks the thread for at most about `wait`.
 ///
 /// # Errors
-/// `ENGINE_RUNNING` if another program holds the folder and cannot be reached, `DATA_FOLDER` if a file is
+/// `WRONG_EDITION` if an engine of another edition than `edition` runs there; `ENGINE_RUNNING` if another program holds the folder and cannot be reached, `DATA_FOLDER` if a file is
 /// unusable.
-pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
+pub fn claim(folder: &DataFolder, edition: EditionName, wait: Duration) -> Result<Instance, Fault> {
     let path = folder.file(LOCK_FILE);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -67,6 +68,9 @@ pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
             Err(TryLockError::Error(error)) => return Err(unusable_fault(&path, &error)),
         }
         if let Some(control) = running(folder)? {
+            if control.edition != edition {
+                return Err(wrong_edition(folder.path(), control.edition, edition));
+            }
             return Ok(Instance::Running(control));
         }
         // The holder is starting or stopping, or is a command that runs its own engine.

@@ -305,7 +305,7 @@ fn journal_files_of_different_times_are_refused_and_unchanged() {
             Some(long) => std::fs::write(&beside, long).unwrap(),
             None => std::fs::remove_file(&beside).unwrap_or_default(),
         }
-        let checked = check_closed_journal(&path).map_err(|error| error.to_string());
+        let checked = check_closed_journal(&path).map(drop).map_err(|error| error.to_string());
         let opened = RedbStore::open(&path, Arc::new(NoFailpoints)).unwrap_err().to_string();
         assert!(opened.contains("journal-history.redb"), "{opened}");
         // The check skips an empty file, because redb cannot open it read-only.

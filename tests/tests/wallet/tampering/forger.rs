@@ -115,7 +115,7 @@ impl Forger {
 
     /// Replays the entries into a state.
     pub(crate) fn state(&self) -> State {
-        let mut state = State::new(State::default_networks());
+        let mut state = State::new(Arc::default());
         for ((at, event), seq) in self.entries.iter().zip(1..) {
             let entry = bursar_domain::Entry { seq, at: *at, event: event.clone() };
             bursar_domain::apply(&mut state, &entry);

@@ -1,8 +1,10 @@
 //! Checks a journal that no engine has open, read-only.
 
-use bursar_rows::StoreError;
 use std::path::Path;
 
+use bursar_core::edition::EditionName;
+use bursar_domain::Event;
+use bursar_rows::StoreError;
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::batches;
@@ -15,17 +17,17 @@ use crate::journal::head::Head;
 /// Checks the chain of a cleanly closed journal from its snapshot on, without writing to the files.
 ///
 /// Succeeds without a check if a file cannot be opened read-only, for example after a crash: the next regular open
-/// repairs it.
+/// repairs it. Returns the edition that the journal names; `None` if there was no check or there is no entry.
 ///
 /// # Errors
 /// The first damaged entry, or files that do not belong together.
-pub fn check_closed_journal(path: &Path) -> Result<(), JournalError> {
-    let Some(short) = read(path)? else { return Ok(()) };
+pub fn check_closed_journal(path: &Path) -> Result<Option<EditionName>, JournalError> {
+    let Some(short) = read(path)? else { return Ok(None) };
     let history_path = history_path(path);
     let long = match history_path.exists() {
         true => match read(&history_path)? {
             Some(long) => Some(long),
-            None => return Ok(()),
+            None => return Ok(None),
         },
         false => None,
     };
@@ -38,14 +40,16 @@ pub fn check_closed_journal(path: &Path) -> Result<(), JournalError> {
         (None, Some(long)) => history::snapshot(long)?,
         (near, _) => near.clone(),
     };
-    let mut at = Head::default();
-    if let Some(snapshot) = snapshot {
-        let seq = snapshot.head.seq;
+    let entry_at = |seq: u64| {
         let far = || long.as_ref().and_then(|long| history::entry(long, seq).ok().flatten());
-        let entry = tables.entries.get(&seq).cloned().or_else(far);
-        if entry.is_some_and(|bytes| codec::hash(&bytes) == snapshot.head.hash) {
-            at = snapshot.head;
-        }
+        tables.entries.get(&seq).cloned().or_else(far)
+    };
+    let mut at = Head::default();
+    if let Some(snapshot) = snapshot
+        && entry_at(snapshot.head.seq)
+            .is_some_and(|bytes| codec::hash(&bytes) == snapshot.head.hash)
+    {
+        at = snapshot.head;
     }
     let from = at.seq;
     let mut damage = None;
@@ -67,7 +71,18 @@ pub fn check_closed_journal(path: &Path) -> Result<(), JournalError> {
             seq: at.seq.saturating_add(1),
             reason: "the hash chain does not end at the recorded head".to_owned(),
         }),
-        None => Ok(()),
+        None => Ok(entry_at(FIRST_ENTRY).as_deref().and_then(codec::event).map(edition_of)),
+    }
+}
+
+/// The sequence number of a journal's first entry.
+const FIRST_ENTRY: u64 = 1;
+
+/// Returns the edition of a journal with this first event.
+fn edition_of(first: Event) -> EditionName {
+    match first {
+        Event::EditionNamed { edition } => edition,
+        _other => EditionName::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use alloy_primitives::Address;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionRules;
 use bursar_core::fault::Fault;
 use bursar_core::money::parse_decimal;
 use bursar_core::networks::Network;
@@ -22,8 +23,9 @@ impl PaymentRequest {
     ///
     /// # Errors
     /// `UNKNOWN_NETWORK`, `NOTHING_FOUND` for a token that is not in our table, or `BAD_INPUT` for an amount.
-    pub(super) fn uri(&self, payee: Address) -> Result<String, Fault> {
-        let network: &Network = lookup::network(self.network.as_deref().unwrap_or("base"))?;
+    pub(super) fn uri(&self, edition: &EditionRules, payee: Address) -> Result<String, Fault> {
+        let network: &Network =
+            lookup::network(edition, self.network.as_deref().unwrap_or("base"))?;
         let payee = payee.to_checksum(None);
         let (token, decimals) = match self.token.as_deref() {
             None => (Some(network.stablecoin.address), network.stablecoin.decimals),
@@ -68,7 +70,9 @@ mod tests {
             token: token.map(text),
             network: network.map(text),
         };
-        request.uri(PAYEE).unwrap_or_else(|fault| fault.code.text().to_owned())
+        request
+            .uri(&EditionRules::default(), PAYEE)
+            .unwrap_or_else(|fault| fault.code.text().to_owned())
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub(super) fn check_without_engine(path: &Path) -> Vec<CheckAnswer> {
         Err(error) => judge_wallet(Some("wallet folder"), Err(error_text(error))),
     };
     let missing = !journal.exists();
-    let chain = if missing { Ok(()) } else { check_closed_journal(&journal).map_err(error_text) };
+    let chain =
+        if missing { Ok(()) } else { check_closed_journal(&journal).map(drop).map_err(error_text) };
     let has_wallet = wallet.advice.is_none();
     vec![wallet, judge_journal_file(missing, has_wallet, chain)]
 }

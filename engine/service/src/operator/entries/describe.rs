@@ -201,6 +201,9 @@ fn describe(event: &Event) -> Description<'_> {
         Event::ExecutionEnded { id, end } => {
             (EntryKind::TradeEnded, Request(*id), some_text(end_text(end)))
         }
+        Event::EditionNamed { edition } => {
+            (EntryKind::EditionNamed, Wallet, Some(edition.text().to_owned()))
+        }
         Event::PayeeNamed { payee, label } => {
             (EntryKind::PayeeNamed, Wallet, Some(payee_text(payee, label.as_ref())))
         }

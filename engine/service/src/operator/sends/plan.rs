@@ -67,7 +67,8 @@ pub(super) async fn plan(
     let view = engine.core.view();
     let wallet = view.state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     let known = find_address(&wallet, order.label()?)?.clone();
-    let network = network(order, |row| view.state.is_network_enabled(row.chain))?;
+    let network =
+        network(&view.state.edition, order, |row| view.state.is_network_enabled(row.chain))?;
     let chain = engine.ports.chains.get(&network.chain).ok_or_else(|| {
         let message = format!("No endpoint is set for {}.", network.title);
         Fault::because(Code::ChainUnavailable, message).with_hint("network rpc")

@@ -6,6 +6,7 @@ use bursar_chain::token;
 use bursar_control::grammar::SendOrder;
 use bursar_core::address::{self, AddressError};
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionRules;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
 use bursar_core::networks::{NATIVE_DECIMALS, NETWORKS, Network};
@@ -27,11 +28,12 @@ pub(super) struct Asset {
 
 /// Returns the named network, or the only enabled one that has the token, if a token is named.
 pub(super) fn network(
+    edition: &EditionRules,
     order: &SendOrder,
     enabled: impl Fn(&Network) -> bool,
 ) -> Result<&'static Network, Fault> {
     if let Some(name) = &order.network {
-        let row = named(name)?;
+        let row = named(edition, name)?;
         return if enabled(row) { Ok(row) } else { Err(Fault::new(Code::NetworkDisabled)) };
     }
     let fits: Vec<&Network> = NETWORKS

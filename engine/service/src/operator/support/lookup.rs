@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionRules;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
 use bursar_core::limits::FUNDS_ADDRESSES_MAX;
@@ -37,12 +38,13 @@ pub(crate) fn agent(engine: &EngineContext, text: &Name) -> Result<Arc<Agent>, F
     })
 }
 
-/// Returns the network with this chain id, name or title.
+/// Returns the network of the edition with this chain id, name or title.
 ///
 /// # Errors
 /// `NOTHING_FOUND`.
-pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
-    by_id_name_or_title(network).ok_or_else(|| {
+pub(crate) fn network(edition: &EditionRules, network: &str) -> Result<&'static Network, Fault> {
+    let row = by_id_name_or_title(network).filter(|row| edition.knows(row.chain));
+    row.ok_or_else(|| {
         Fault::because(
             Code::NothingFound,
             format!(
@@ -68,7 +70,7 @@ pub(crate) fn networks(
         let chosen = |row: &&Network| fits(row) && view.state.is_network_enabled(row.chain);
         return Ok(NETWORKS.iter().filter(chosen).collect());
     };
-    let row = network(name)?;
+    let row = network(&view.state.edition, name)?;
     if !view.state.is_network_enabled(row.chain) {
         return Err(Fault::new(Code::NetworkDisabled));
     }
