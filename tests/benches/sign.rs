@@ -23,6 +23,7 @@ use bursar_core::networks::by_chain;
 use bursar_devnet::agent::Agent;
 use bursar_engine::agent_api::auth::Proof;
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
+use bursar_engine::edition::AgentWire;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::ports::{NoFailpoints, Ports, PriceSource, SystemDisk, SystemRandom};
 use bursar_engine::rules::Rules;
@@ -251,7 +252,8 @@ async fn sign_and_forget(State(state): State<Arc<([u8; 32], PrivateKey)>>, body:
         unreachable!("a proof")
     };
     let id = body.get("agent_id").and_then(Value::as_str).unwrap();
-    let message = Endpoint::Sign.message("agent_id", id, timestamp, &body).unwrap();
+    let messages = Endpoint::Sign.messages(&AgentWire::FULL, id, timestamp, &body).unwrap();
+    let message = messages.into_iter().next().unwrap();
     Hmac::<Sha256>::new_from_slice(secret)
         .unwrap()
         .chain_update(canonical_text(message))

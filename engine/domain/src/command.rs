@@ -322,6 +322,10 @@ pub struct Report {
     pub identity: Identity,
     pub id: RequestId,
     pub content: ReportContent,
+    /// Whether the agent signed the report.
+    ///
+    /// Without a proof the id alone, a secret of the agent, allows it.
+    pub is_proven: bool,
     /// Whether the settings require a chain lookup of a settled payment.
     pub check_chain: bool,
     pub context: ReportContext,

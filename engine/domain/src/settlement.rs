@@ -225,27 +225,32 @@ impl Settlement {
 
     /// Returns the settlement after a report; `None` if the report changes nothing.
     ///
-    /// `check_chain` enables the chain lookup of a settled payment.
+    /// `check_chain` enables the chain lookup of a settled payment. Without a proof of the agent (`is_proven`) such a
+    /// report only starts the lookup: the payment counts as settled when the chain shows it.
     pub fn after_report(
         &self,
         content: &ReportContent,
         now: Utc,
         check_chain: bool,
+        is_proven: bool,
     ) -> Option<Self> {
-        let to = content.kind.stage();
+        let is_settled = content.kind == ReportKind::Settled;
+        let to = if is_settled && !is_proven { Stage::Submitted } else { content.kind.stage() };
+        let findable = is_settled && check_chain && content.tx_hash.or(self.tx_hash).is_some();
         let fresh = self.reports == 0;
         let other_hash = content.tx_hash.is_some() && content.tx_hash != self.tx_hash;
         // The lookup's result overrides every report about the same transaction.
         let final_now = match self.check {
             Check::Verified { .. } => true,
-            Check::Reverted { .. } => !other_hash || to != Stage::Settled,
+            Check::Reverted { .. } => !other_hash || !is_settled,
             Check::Off
             | Check::Pending { .. }
             | Check::Mismatch { .. }
             | Check::NotFound
             | Check::Unavailable => false,
         };
-        let moves = fresh || to > self.stage || (to == self.stage && other_hash);
+        let starts_lookup = !is_proven && findable && self.check == Check::Off && to == self.stage;
+        let moves = fresh || to > self.stage || (to == self.stage && other_hash) || starts_lookup;
         if final_now || !moves || self.reports >= REPORTS_PER_PAYMENT_MAX {
             return None;
         }
@@ -257,7 +262,8 @@ impl Settlement {
         next.reports = self.reports.saturating_add(1);
         if to == Stage::Settled {
             next.settled = self.settled.or(Some(now));
-            let findable = check_chain && next.tx_hash.is_some();
+        }
+        if is_settled {
             next.check = if findable { Check::Pending { since: now } } else { Check::Off };
         }
         Some(next)

@@ -40,3 +40,4 @@ pub use api::{Api, Lanes, ServerConfig};
 pub use lan::Exposure;
 pub use router::router;
 pub use server::Server;
+pub use texts::{helper_of, skill_of};

@@ -15,14 +15,21 @@ use bursar_domain::{PaymentAsk, Request, State, Status};
 const VERSION: &str = "ap2.primer/v0.1";
 
 /// Returns the receipt of `request`.
-pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>) -> Object {
+///
+/// `agent_key` is the name of the agent's code in it.
+pub fn receipt(
+    agent_key: &str,
+    state: &State,
+    request: &Request,
+    settlement: Option<&Settlement>,
+) -> Object {
     let mut receipt = Object::new()
         .with("type", "AP2Receipt")
         .with("version", VERSION)
         .with("transactionId", request.id.to_string())
         .with("status", status(request, settlement))
         .with("timestamp", text::utc(request.created))
-        .with("intent", intent(state, request))
+        .with("intent", intent(agent_key, state, request))
         .with("authorization", authorization(request))
         .with(
             "payment",
@@ -87,10 +94,11 @@ fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
     }
 }
 
-fn intent(state: &State, request: &Request) -> Object {
+fn intent(agent_key: &str, state: &State, request: &Request) -> Object {
     let name = state.agents.get(&request.agent).map(|agent| Value::from(agent.name.as_str()));
-    let agent =
-        Object::new().with("id", request.agent.as_str()).with("name", name.unwrap_or(Value::Null));
+    let agent = Object::new()
+        .with(agent_key, request.agent.as_str())
+        .with("name", name.unwrap_or(Value::Null));
     Object::new()
         .with("type", "IntentMandate")
         .with("mandateId", Value::Null)

@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 use bursar_control::grammar::Order;
 use bursar_core::codes::Code;
 use bursar_core::settings::keys;
-use bursar_engine::agent_api::openapi::{ROUTES, Route, document};
+use bursar_engine::agent_api::openapi::{Route, document, routes_of};
+use bursar_engine::agent_api::{helper_of, skill_of};
+use bursar_engine::edition::Edition;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
@@ -58,10 +60,12 @@ fn assert_manual_tables(name: &str, tables: &[(&str, String)]) {
 
 #[test]
 fn the_checked_in_description_is_the_generated_one() {
-    assert_manual(
-        "openapi.json",
-        &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()),
-    );
+    for (name, edition) in
+        [("openapi.json", Edition::full()), ("openapi-pay.json", Edition::payments())]
+    {
+        let text = serde_json::to_string_pretty(&document(&edition)).unwrap();
+        assert_manual(name, &format!("{text}\n"));
+    }
 }
 
 #[test]
@@ -139,7 +143,12 @@ fn the_manual_of_codes_lists_every_code() {
 
 #[test]
 fn every_schema_that_is_named_exists() {
-    let document = document();
+    for edition in [Edition::full(), Edition::payments()] {
+        assert_complete(&document(&edition));
+    }
+}
+
+fn assert_complete(document: &Value) {
     let text = document.to_string();
     for part in text.split("#/components/schemas/").skip(1) {
         let name = part.split('"').next().unwrap();
@@ -150,11 +159,16 @@ fn every_schema_that_is_named_exists() {
 #[tokio::test]
 async fn every_described_route_is_served_and_no_other_method() {
     let (engine, _agent) = engine().await;
-    for route in ROUTES {
+    for route in routes_of(&Edition::full()) {
         let (status, answer) =
             engine.send(&route.method.to_uppercase(), &path(route), Vec::new()).await;
         assert_ne!(answer["code"], Code::NotFound.text(), "{} {}", route.method, route.path);
-        assert!(route.statuses().contains(&status), "{} {}: {status}", route.method, route.path);
+        assert!(
+            route.statuses(&Edition::full()).contains(&status),
+            "{} {}: {status}",
+            route.method,
+            route.path
+        );
         for other in ["PUT", "DELETE", "PATCH", "TRACE", "BREW"] {
             assert_eq!(engine.send(other, &path(route), Vec::new()).await.0, 405, "{other}");
         }
@@ -234,7 +248,8 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> =
 fn any_body_gets_a_described_status_and_changes_nothing() {
     let (engine, _agent) = RUNTIME.block_on(engine());
     let before = engine.engine.core().view();
-    let posts: Vec<&Route> = ROUTES.iter().filter(|route| route.method == "post").collect();
+    let posts: Vec<&Route> =
+        routes_of(&Edition::full()).filter(|route| route.method == "post").collect();
     let mut runner = TestRunner::new(ProptestConfig {
         cases: 2000,
         failure_persistence: None,
@@ -244,13 +259,17 @@ fn any_body_gets_a_described_status_and_changes_nothing() {
     let judged = runner.run(&bodies, |(route, body)| {
         let route = posts[route];
         let (status, answer) = RUNTIME.block_on(engine.send("POST", route.path, body));
-        prop_assert!(route.statuses().contains(&status), "{}: {status} {answer}", route.path);
+        prop_assert!(
+            route.statuses(&Edition::full()).contains(&status),
+            "{}: {status} {answer}",
+            route.path
+        );
         // An empty body counts as an empty object, and `/status` without a proof is public.
         let nothing_asked = route.path == "/status" && answer.get("agent").is_none();
         prop_assert!(status >= 400 || nothing_asked, "{}: {status} {answer}", route.path);
         if status >= 400 {
             let code = answer["code"].as_str().unwrap_or("none").to_owned();
-            let known = route.all_codes().iter().any(|known| known.text() == code);
+            let known = route.all_codes(&Edition::full()).iter().any(|known| known.text() == code);
             prop_assert!(known, "{}: {code} is not described", route.path);
             prop_assert!(!answer["error"].as_str().unwrap_or_default().is_empty());
         }
@@ -271,25 +290,24 @@ async fn agents_read_the_checked_in_texts_and_the_operators_own_partner() {
         assert_eq!(status, 200, "{path}");
         String::from_utf8(bytes).unwrap()
     };
-    let assets = root().join("engine/service/src/agent_api/assets");
-    let asset = |name: &str| std::fs::read_to_string(assets.join(name)).unwrap();
+    let partner = root().join("engine/service/src/agent_api/assets/partner.md");
+    let partner = std::fs::read_to_string(partner).unwrap();
+    let (skill, helper) = (skill_of(&Edition::full()), helper_of(&Edition::full()));
     assert!(read("/").await.contains("GET /agent"));
-    for (path, name) in [
-        ("/agent", "skill.md"),
-        ("/agent/other", "skill.md"),
-        ("/agent/partner", "partner.md"),
-        ("/agent/1claw", "partner.md"),
-        ("/sign/helper", "helper.py"),
+    for (path, text) in [
+        ("/agent", &skill),
+        ("/agent/other", &skill),
+        ("/agent/partner", &partner),
+        ("/agent/1claw", &partner),
+        ("/sign/helper", &helper),
     ] {
-        assert_eq!(read(path).await, asset(name), "{path}");
+        assert_eq!(read(path).await, *text, "{path}");
     }
     let own = engine.folder.join("partner.md");
     let largest = "x".repeat(256 << 10);
-    for (text, served) in [
-        ("Ours.\n", "Ours.\n"),
-        (&largest, &largest),
-        (&format!("{largest}x"), &asset("partner.md")),
-    ] {
+    for (text, served) in
+        [("Ours.\n", "Ours.\n"), (&largest, &largest), (&format!("{largest}x"), &partner)]
+    {
         std::fs::write(&own, text).unwrap();
         assert!(read("/agent/partner").await == served, "{} bytes", text.len());
     }

@@ -13,6 +13,7 @@ use bursar_core::limits::BODY_DEPTH_MAX;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::auth::{TimestampWindow, authenticate};
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
+use bursar_engine::edition::AgentWire;
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
@@ -80,7 +81,7 @@ fn is_authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> 
         engine.engine.vault().gate(),
         TimestampWindow { now: Utc::from_seconds(now), window_s: 300 },
         endpoint(path),
-        "agent_id",
+        &AgentWire::FULL,
         &body,
         signature,
     )
@@ -101,9 +102,10 @@ async fn t_08_every_accepted_message_has_its_canonical_text_and_digest() {
         else {
             panic!("{id}")
         };
-        let message =
-            endpoint(path).message("agent_id", text(body, "agent_id"), timestamp, &object);
-        let canonical = canonical_text(message.unwrap_or_else(|| panic!("{id}")));
+        let agent = text(body, "agent_id");
+        let messages = endpoint(path).messages(&AgentWire::FULL, agent, timestamp, &object);
+        let [message] = messages.unwrap_or_default().try_into().expect(id);
+        let canonical = canonical_text(message);
         assert_eq!(canonical, text(case, "canonical"), "{id}");
         assert!(signature.ends_with(text(case, "digest")), "{id}");
         let token = text(&file["tokens"], text(case, "token"));

@@ -38,7 +38,8 @@ pub(super) fn report(
     let own = state.settling.values().filter(|one| one.agent == report.agent).count();
     let room =
         state.settling.len() < SETTLEMENT_CHECKS_MAX && own < SETTLEMENT_CHECKS_PER_AGENT_MAX;
-    Ok(match before.after_report(&report.content, command.moment.utc, report.check_chain && room) {
+    let (now, looks) = (command.moment.utc, report.check_chain && room);
+    Ok(match before.after_report(&report.content, now, looks, report.is_proven) {
         None => Decision::reply(Vec::new(), Reply::Reported(before.stage)),
         Some(settlement) => {
             let reply = Reply::Reported(settlement.stage);

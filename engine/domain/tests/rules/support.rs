@@ -379,6 +379,7 @@ impl World {
             identity,
             id,
             content,
+            is_proven: true,
             check_chain: true,
             context: known,
         }))

@@ -9,6 +9,7 @@ use axum::extract::ConnectInfo;
 use axum::http::Request as HttpRequest;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::ids::AgentId;
 use bursar_core::json::{Object, Value};
 use bursar_core::status::AgentStatus;
 use bursar_core::time::Moment;
@@ -44,10 +45,9 @@ impl Incoming {
 
     /// Returns the agent's id that the body names, before any proof is checked.
     pub(super) fn named_agent(&self, api: &Api) -> Result<&str, Fault> {
-        let named = self.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
+        let named = self.body.get(api.edition.wire.field).and_then(Value::as_str).unwrap_or("");
         if named.is_empty() {
-            let message = format!("Send {}.", api.agent_field);
-            return Err(Fault::because(Code::MissingAgentId, message));
+            return Err(Fault::new(api.edition.wire.missing));
         }
         Ok(named)
     }
@@ -122,13 +122,16 @@ impl Caller {
     pub(super) fn identity(&self, endpoint: Endpoint, content: &[u8]) -> Identity {
         match &self.proven.by {
             ProvenBy::Hmac { day, digest } => Identity::Hmac { day: *day, digest: *digest },
-            ProvenBy::Bearer => {
-                let agent = self.agent().id.as_str().as_bytes();
-                let digest = identity(&[b"bearer", agent, endpoint.text().as_bytes(), content]);
-                Identity::Bearer { digest, key: None }
-            }
+            ProvenBy::Bearer => bearer_identity(&self.agent().id, endpoint, content),
         }
     }
+}
+
+/// Returns the identity of a request that no signature identifies.
+pub(super) fn bearer_identity(agent: &AgentId, endpoint: Endpoint, content: &[u8]) -> Identity {
+    let agent = agent.as_str().as_bytes();
+    let digest = identity(&[b"bearer", agent, endpoint.text().as_bytes(), content]);
+    Identity::Bearer { digest, key: None }
 }
 
 /// Authenticates the caller and rejects agents that may not act, in the same way at every endpoint.
@@ -163,7 +166,7 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
         api.vault.gate(),
         TimestampWindow { now: moment.utc, window_s: api.signature_window_s() },
         endpoint,
-        api.agent_field,
+        &api.edition.wire,
         &incoming.body,
         signature,
     );
@@ -182,7 +185,8 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
         // This limit counts only failures and never rejects a correct proof, so failures in an agent's name
         // cannot lock the agent out.
         (Err(fault), Some(peer)) if fault.code == Code::AuthFailed => {
-            let named = incoming.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
+            let named =
+                incoming.body.get(api.edition.wire.field).and_then(Value::as_str).unwrap_or("");
             Err(match api.failed_auth.count(named, peer.ip()) {
                 Ok(()) => fault,
                 Err(wait) => {

@@ -20,6 +20,7 @@ use crate::chain_time::HintedClock;
 use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::disk_room::DiskRoom;
+use crate::edition::Edition;
 use crate::funds::Funds;
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::{Execution, TokenDomains};
@@ -41,8 +42,7 @@ pub struct Api {
     pub(crate) trading: Arc<Trading>,
     pub(crate) lending: Arc<Lending>,
     pub(super) execution_counter: ExecutionCounter,
-    /// The name of the body field that contains the agent's id. The edition sets it.
-    pub(crate) agent_field: &'static str,
+    pub(crate) edition: Edition,
     pub(crate) folder: PathBuf,
     pub(crate) disk_room: Arc<DiskRoom>,
     pub(super) settings: Arc<LiveConfig>,
@@ -109,7 +109,7 @@ pub struct Lanes {
 /// The settings of the server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    pub agent_field: &'static str,
+    pub edition: Edition,
     pub folder: PathBuf,
     pub(crate) disk_room: Arc<DiskRoom>,
     pub exposure: Exposure,
@@ -147,7 +147,7 @@ impl Api {
             trading,
             lending,
             execution_counter: executed,
-            agent_field: config.agent_field,
+            edition: config.edition,
             folder: config.folder,
             disk_room: config.disk_room,
             settings: config.settings,

@@ -17,6 +17,7 @@ use subtle::ConstantTimeEq;
 
 use super::message::{Endpoint, canonical_text};
 use crate::core::View;
+use crate::edition::AgentWire;
 use crate::vault::gate::Gate;
 
 /// A proof as written in the `signature` field.
@@ -92,12 +93,12 @@ pub fn authenticate(
     gate: &Gate,
     fresh: TimestampWindow,
     endpoint: Endpoint,
-    agent_field: &str,
+    wire: &AgentWire,
     body: &Object,
     signature: Option<&str>,
 ) -> Result<AuthenticatedCaller, Fault> {
     let failed = || Fault::new(Code::AuthFailed);
-    let named = body.get(agent_field).and_then(|id| id.as_str()).unwrap_or("");
+    let named = body.get(wire.field).and_then(|id| id.as_str()).unwrap_or("");
     let agent = named.parse::<AgentId>().ok().and_then(|id| view.state.agents.get(&id));
     let text = signature.unwrap_or("");
     let proof = Proof::parse(text);
@@ -108,10 +109,12 @@ pub fn authenticate(
         Some(Proof::Hmac { timestamp, .. }) => *timestamp,
         Some(Proof::Bearer { .. }) | None => 0,
     };
-    let message = endpoint.message(agent_field, named, timestamp, body);
-    let sendable = message.is_some();
-    let canonical = canonical_text(message.unwrap_or_default());
-    let hmac_right = hmac_matches(agent, gate, &canonical, &proof);
+    let messages = endpoint.messages(wire, named, timestamp, body);
+    let sendable = messages.is_some();
+    let mut hmac_right = false;
+    for message in messages.unwrap_or_else(|| vec![Object::new()]) {
+        hmac_right |= hmac_matches(agent, gate, &canonical_text(message), &proof);
+    }
     let bearer_right = bearer_matches(agent, &proof);
 
     match (agent, proof) {
@@ -210,6 +213,7 @@ mod tests {
     use bursar_domain::State;
     use secrecy::SecretString;
 
+    use crate::edition::Edition;
     use crate::journal::Head;
     use crate::ports::NoFailpoints;
     use crate::vault::Vault;
@@ -281,8 +285,15 @@ mod tests {
         let fresh = TimestampWindow { now: Utc::from_seconds(NOW_S), window_s: 300 };
         HMACS.take();
         let view = view();
-        let proven =
-            authenticate(&view, gate, fresh, Endpoint::Sign, "agent_id", &body, Some(proof));
+        let proven = authenticate(
+            &view,
+            gate,
+            fresh,
+            Endpoint::Sign,
+            &Edition::full().wire,
+            &body,
+            Some(proof),
+        );
         (proven.is_ok(), HMACS.take())
     }
 

@@ -8,14 +8,14 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::Response;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::ids::RequestId;
+use bursar_core::ids::{AgentId, RequestId};
 use bursar_core::json::{Object, Value};
 use bursar_core::limits::REPORT_TEXT_BYTES_MAX;
 use bursar_domain::Action;
 use bursar_domain::command::{Report, ReportContext};
 use bursar_domain::settlement::{ReportContent, ReportKind};
 
-use super::admit::{Incoming, admit};
+use super::admit::{Incoming, admit, bearer_identity};
 use super::api::Api;
 use super::body;
 use super::message::Endpoint;
@@ -30,21 +30,41 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let (id, content) = read(&incoming)?;
-    let caller = admit(api, Endpoint::Callback, &incoming)?;
+    let is_unsigned =
+        api.edition.wire.unsigned_callback && incoming.body.get("signature").is_none();
+    let caller = match is_unsigned {
+        true => None,
+        false => Some(admit(api, Endpoint::Callback, &incoming)?),
+    };
     if api.disk_room.is_short() {
         return Err(Fault::new(Code::DiskFull));
     }
+    let (agent, identity) = match &caller {
+        Some(caller) => {
+            (caller.agent().id.clone(), caller.identity(Endpoint::Callback, id.as_bytes()))
+        }
+        None => {
+            let agent = incoming.named_agent(api)?.parse();
+            let agent: AgentId = agent.map_err(|_bad| Fault::new(Code::AuthFailed))?;
+            let identity = bearer_identity(&agent, Endpoint::Callback, id.as_bytes());
+            (agent, identity)
+        }
+    };
     let report = Report {
-        agent: caller.agent().id.clone(),
-        identity: caller.identity(Endpoint::Callback, id.as_bytes()),
+        agent,
+        identity,
         id,
         content,
+        is_proven: caller.is_some(),
         check_chain: api.verifies_settlements(),
         context: ReportContext::default(),
     };
     incoming.time.claim()?;
     let reported = api.core.act(Action::Report(Box::new(report))).await;
-    let outcome = reported.map_err(|fault| caller.hide_lock(fault))?;
+    let outcome = reported.map_err(|fault| match &caller {
+        Some(caller) => caller.hide_lock(fault),
+        None => hide_state(fault),
+    })?;
     let ActionAnswer::Reported(stage) = outcome.answer else {
         return Err(Fault::new(Code::InternalError));
     };
@@ -53,6 +73,15 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         .with("transaction_id", id.to_string())
         .with("new_status", stage.text());
     Ok(Answer::new(200, body))
+}
+
+/// Converts a fault of the core for a caller without a proof, who learns nothing about wallet and other agents.
+fn hide_state(fault: Fault) -> Fault {
+    match fault.code {
+        Code::WalletLocked | Code::AgentsFrozen => Fault::new(Code::AuthFailed),
+        Code::Unauthorized => Fault::new(Code::TransactionNotFound),
+        _other => fault,
+    }
 }
 
 /// Checks the form of the body. Runs before the proof, because it reveals nothing about any agent.

@@ -66,7 +66,7 @@ async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let named = (header(headers, "x-agent-id"), header(headers, "x-agent-signature"));
     let mut incoming = Incoming::read(api, request).await?;
     if let (Some(id), Some(proof)) = named {
-        incoming.body.insert(api.agent_field, id);
+        incoming.body.insert(api.edition.wire.field, id);
         incoming.body.insert("signature", proof);
     }
     let body = &incoming.body;
@@ -76,10 +76,12 @@ async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("status", "ready")
         .with("signed", api.counters.signed_count())
         .with("rejected", api.counters.rejected_count())
-        .with("traded", api.execution_counter.total())
-        .with("trade_rejected", api.counters.rejected_trade_count())
         .with("started_at", local_time(api.started, api.started_offset_s));
-    let asked = body.get(api.agent_field).is_some() || body.get("signature").is_some();
+    if api.edition.has_trades_or_loans() {
+        answer.insert("traded", api.execution_counter.total());
+        answer.insert("trade_rejected", api.counters.rejected_trade_count());
+    }
+    let asked = body.get(api.edition.wire.field).is_some() || body.get("signature").is_some();
     if asked {
         answer.insert("agent", agent(api, &incoming)?);
     }
@@ -92,7 +94,7 @@ fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
     let agent = caller.agent();
     let spent = view.state.spent(agent, moment).payment;
     let described = Object::new()
-        .with(api.agent_field, agent.id.as_str())
+        .with(api.edition.wire.field, agent.id.as_str())
         .with("name", agent.name.as_str())
         .with("status", view.state.status(agent, moment).text())
         .with("frozen", view.state.frozen.is_some());

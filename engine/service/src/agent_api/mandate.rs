@@ -38,7 +38,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let body = Object::new()
         .with("status", "ok")
         .with("agent_name", agent.name.as_str())
-        .with(api.agent_field, agent.id.as_str())
+        .with(api.edition.wire.field, agent.id.as_str())
         .with("wallet_address", wallet_address(&caller))
         .with("wallet_id", wallet_id(&caller))
         .with("spent_today_micro", spent.0)
@@ -46,7 +46,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("remaining_today_micro", left.map_or(Value::Null, Value::from))
         .with("renews_at", renews_at(api, &caller))
         .with("renews_at_unknown_reason", renews_at_unknown_reason(&caller))
-        .with("policy", policy(&caller, exposure.as_ref()))
+        .with("policy", policy(api, &caller, exposure.as_ref()))
         .with("networks", networks(&caller))
         .with("mandate", Value::Null)
         .with("mandate_note", "No Intent Mandate exists for this agent.");
@@ -89,27 +89,27 @@ pub(super) fn wallet_id(caller: &Caller) -> Value {
     caller.paying_address().map_or(Value::Null, |known| Value::from(known.label.as_str()))
 }
 
-fn policy(caller: &Caller, exposure: Option<&Exposure>) -> Value {
+fn policy(api: &Api, caller: &Caller, exposure: Option<&Exposure>) -> Value {
     let agent = caller.agent();
     let (Some(given), Some(policy)) = (&agent.commission, caller.view.state.policy_of(agent))
     else {
         return Value::Null;
     };
     let payments = &policy.payments;
+    let limits = Object::new()
+        .with("name", given.policy.as_str())
+        .with("daily_limit_micro", payments.daily.0)
+        .with("per_request_max_micro", payments.per_request.0)
+        .with("auto_approve_below_micro", payments.auto_below.0)
+        .with("allowed_domains", domains(&payments.hosts.allowed))
+        .with("blocked_domains", domains(&payments.hosts.blocked));
+    if !api.edition.has_trades_or_loans() {
+        return Value::from(limits);
+    }
     let lends = Some(policy).filter(|policy| policy.lending.enabled);
     let morpho =
         lends.map_or(Value::Null, |policy| Value::from(lending_policy(caller, policy, exposure)));
-    Value::from(
-        Object::new()
-            .with("name", given.policy.as_str())
-            .with("daily_limit_micro", payments.daily.0)
-            .with("per_request_max_micro", payments.per_request.0)
-            .with("auto_approve_below_micro", payments.auto_below.0)
-            .with("allowed_domains", domains(&payments.hosts.allowed))
-            .with("blocked_domains", domains(&payments.hosts.blocked))
-            .with("trading", trading(caller, &policy.trading))
-            .with("morpho", morpho),
-    )
+    Value::from(limits.with("trading", trading(caller, &policy.trading)).with("morpho", morpho))
 }
 
 /// Returns the limits for trades, in dollars, percent and ETH.

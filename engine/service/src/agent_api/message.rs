@@ -4,6 +4,8 @@
 use bursar_core::canonical;
 use bursar_core::json::{Object, Value};
 
+use crate::edition::AgentWire;
+
 /// The endpoints that accept a signed message.
 ///
 /// Endpoints with the same message share a variant.
@@ -14,7 +16,7 @@ pub enum Endpoint {
     Venues,
     Position,
     Callback,
-    /// `/mandate`, `/balances` and `/status`, with the literal action `agent_read`.
+    /// `/mandate`, `/balances` and `/status`, with a literal action: `agent_read`, or another of the edition.
     Read,
 }
 
@@ -31,18 +33,27 @@ impl Endpoint {
         }
     }
 
-    /// Returns the message object for a body; `None` if the body lacks a required field or names two payments.
+    /// Returns the message objects of which an agent signs one; `None` if the body lacks a required field or names two
+    /// payments.
     ///
     /// The handler acts on the same values, so the signed and the executed request cannot differ. Only
     /// `idempotency_key` and a callback's `error` are not signed.
-    pub fn message(
+    pub fn messages(
         self,
-        agent_field: &str,
-        agent_id: &str,
+        wire: &AgentWire,
+        agent: &str,
         timestamp: u64,
         body: &Object,
-    ) -> Option<Object> {
-        let base = Object::new().with(agent_field, agent_id).with("timestamp", timestamp);
+    ) -> Option<Vec<Object>> {
+        let base = || Object::new().with(wire.field, agent).with("timestamp", timestamp);
+        if self == Endpoint::Read {
+            let actions = wire.read_actions.iter();
+            return Some(actions.map(|action| base().with("action", *action)).collect());
+        }
+        self.message(base(), body).map(|message| vec![message])
+    }
+
+    fn message(self, base: Object, body: &Object) -> Option<Object> {
         match self {
             Endpoint::Sign => sign(base, body),
             Endpoint::Trade => copy(base, body, "trade"),
@@ -59,7 +70,7 @@ impl Endpoint {
                     .with("tx_hash", field("tx_hash"));
                 Some(base.with("callback", callback))
             }
-            Endpoint::Read => Some(base.with("action", "agent_read")),
+            Endpoint::Read => None,
         }
     }
 }

@@ -7,35 +7,40 @@ mod schemas;
 mod trades;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::Response;
 use serde_json::{Map, Value, json};
 
-pub use self::routes::{Proof, ROUTES, Route};
-use self::schemas::reference;
+pub use self::routes::{Proof, Route, of as routes_of};
+use self::schemas::{SCHEMAS, reference};
+use super::api::Api;
 use super::reply::text;
+use crate::edition::Edition;
 
-/// Returns the OpenAPI description of the whole server.
-pub fn document() -> Value {
-    let mut schemas = schemas::all();
-    if let Some(schemas) = schemas.as_object_mut() {
-        schemas.extend(trades::schemas());
-        schemas.extend(loans::schemas());
-    }
+/// Returns the OpenAPI description of an edition's server.
+pub fn document(edition: &Edition) -> Value {
+    let mut schemas = schemas::all(edition);
+    schemas.extend(trades::schemas());
+    schemas.extend(loans::schemas());
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES {
+    for route in routes::of(edition) {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         if let Some(operations) = path.as_object_mut() {
-            operations.insert(route.method.to_owned(), describe(route));
+            operations.insert(route.method.to_owned(), describe(route, edition));
         }
     }
+    let schemas = referenced(schemas, &paths);
+    let purpose =
+        if edition.has_trades_or_loans() { "to pay, to trade and to lend" } else { "to pay" };
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Bursar agent server",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "The API that AI agents call to pay, to trade and to lend. Read GET /agent first.",
+            "description": format!("The API that AI agents call {purpose}. Read GET /agent first."),
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -44,16 +49,39 @@ pub fn document() -> Value {
     })
 }
 
-pub(super) async fn openapi() -> Response<Body> {
-    text(200, "application/json", document().to_string())
+pub(super) async fn openapi(State(api): State<Arc<Api>>) -> Response<Body> {
+    text(200, "application/json", document(&api.edition).to_string())
+}
+
+/// Returns the schemas that the paths reference, directly or through other schemas.
+fn referenced(mut all: Map<String, Value>, paths: &Map<String, Value>) -> Map<String, Value> {
+    let mut kept = Map::new();
+    let mut open: Vec<Value> = paths.values().cloned().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                let named = members.get("$ref").and_then(Value::as_str);
+                let name = named.and_then(|path| path.strip_prefix(SCHEMAS)).map(str::to_owned);
+                if let Some((name, schema)) = name.and_then(|name| all.remove_entry(&name)) {
+                    open.push(schema.clone());
+                    kept.insert(name, schema);
+                }
+                open.extend(members.into_iter().map(|(_key, member)| member));
+            }
+            Value::Array(items) => open.extend(items),
+            _other => {}
+        }
+    }
+    kept
 }
 
 /// Returns the operation of a route.
-fn describe(route: &Route) -> Value {
+fn describe(route: &Route, edition: &Edition) -> Value {
     let mut responses: BTreeMap<String, Value> = BTreeMap::new();
     for (status, schema) in route.answers {
         let kind = match (*schema, route.path) {
             ("Text", "/sign/helper") => "text/x-python",
+            ("Text", "/agent") => edition.wire.skill_type.split(';').next().unwrap_or_default(),
             ("Text", _) => "text/plain",
             _ => "application/json",
         };
@@ -63,7 +91,7 @@ fn describe(route: &Route) -> Value {
         );
     }
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
-    for code in route.all_codes() {
+    for code in route.all_codes(edition) {
         by_status.entry(code.http()).or_default().push(code.text());
     }
     for (status, codes) in by_status {
@@ -115,7 +143,7 @@ mod tests {
 
     #[test]
     fn trade_and_position_describe_the_fields_that_are_read_and_no_others() {
-        let document = document();
+        let document = document(&Edition::full());
         for (schema, fields) in [("Trade", TRADE_FIELDS), ("Position", POSITION_FIELDS)] {
             let schema = &document["components"]["schemas"][schema];
             assert_eq!(schema["additionalProperties"], false);

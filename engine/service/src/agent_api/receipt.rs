@@ -40,7 +40,12 @@ async fn find(api: &Api, id: &str) -> Result<Object, Fault> {
     let settlement = reader
         .settlement(request.seq)
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    Ok(receipts::receipt(&api.core.view().state, &request, settlement.as_ref()))
+    Ok(receipts::receipt(
+        api.edition.wire.receipt_agent,
+        &api.core.view().state,
+        &request,
+        settlement.as_ref(),
+    ))
 }
 
 fn wants_page(headers: &HeaderMap) -> bool {

@@ -23,12 +23,13 @@ use super::reply::Answer;
 use super::sign;
 use super::texts;
 use super::venues;
+use crate::edition::Paths;
 use crate::lanes::lending::LoanInput;
 use crate::lanes::trading::TradeInput;
 
-/// Returns the routes. Tests call them in process.
+/// Returns the routes of the edition. Tests call them in process.
 pub fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    EditionRouter { router: Router::new(), paths: api.edition.wire.paths }
         .route("/health", with_wrong_method_answer(get(health::health), "GET"))
         .route(
             "/status",
@@ -69,9 +70,24 @@ pub fn router(api: Arc<Api>) -> Router {
             with_wrong_method_answer(get(plan_request::status::<LoanInput>), "GET"),
         )
         .route("/position/status/", with_wrong_method_answer(get(missing_id), "GET"))
+        .router
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(&api), guard::guard))
         .with_state(api)
+}
+
+/// Adds the routes that the edition serves.
+struct EditionRouter {
+    router: Router<Arc<Api>>,
+    paths: Paths,
+}
+
+impl EditionRouter {
+    fn route(self, path: &str, methods: MethodRouter<Arc<Api>>) -> Self {
+        let router =
+            if self.paths.contain(path) { self.router.route(path, methods) } else { self.router };
+        Self { router, ..self }
+    }
 }
 
 fn with_wrong_method_answer(

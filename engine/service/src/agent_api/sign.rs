@@ -47,7 +47,9 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let usable = |chain: ChainId| {
         state.is_network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
     };
-    let mut payment = propose(&input.payment, input.request_url, &usable, &api.domains).await?;
+    let mut payment =
+        propose(&input.payment, input.request_url, &api.edition.rules, &usable, &api.domains)
+            .await?;
     api.probe_chain_time(payment.chain, &caller.moment);
     let identity = identity_of(&caller, &input.payment, input.idempotency_key.as_deref());
     // A repeat needs no disk space, so it gets its recorded answer.
@@ -96,7 +98,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     }
     let reached = api.ports.failpoints.hit("reply.before");
     reached.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    Ok(status::describe(&record, signature.as_ref(), &caller.moment))
+    Ok(status::describe(&api.edition.wire, &record, signature.as_ref(), &caller.moment))
 }
 
 /// The input of `/sign`.

@@ -36,7 +36,7 @@ impl EngineContext {
 
     fn server_config(&self) -> ServerConfig {
         ServerConfig {
-            agent_field: self.edition.wire.field,
+            edition: self.edition.clone(),
             folder: self.folder.path().to_owned(),
             disk_room: Arc::clone(&self.disk_room),
             exposure: self.exposure(),

@@ -316,7 +316,8 @@ pub(super) async fn receipt(
     });
     let (request, settlement) = found.await??;
     let view = engine.core.view();
-    let receipt = receipts::receipt(&view.state, &request, settlement.as_ref());
+    let agent_key = engine.edition.wire.receipt_agent;
+    let receipt = receipts::receipt(agent_key, &view.state, &request, settlement.as_ref());
     // The same JSON that the agent server sends, parsed for the reply.
     let form = serde_json::from_str(&receipt.to_compact())
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;

@@ -1,6 +1,7 @@
 //! Answers about loans match the OpenAPI document: it describes all their keys, with the right types.
 
 use bursar_engine::agent_api::openapi::document;
+use bursar_engine::edition::Edition;
 use bursar_tests::offers::BASE;
 use serde_json::{Value, json};
 
@@ -63,7 +64,7 @@ fn is_of_type(kind: &Value, value: &Value) -> bool {
 }
 
 fn assert_described(name: &str, value: &Value) {
-    let document = document();
+    let document = document(&Edition::full());
     let all = &document["components"]["schemas"];
     let found = difference(all, &all[name], value);
     assert_eq!(found, None, "{name}: {value:#}");

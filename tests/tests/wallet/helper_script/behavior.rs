@@ -3,6 +3,7 @@
 use bursar_core::json;
 use bursar_core::limits::BODY_DEPTH_MAX;
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
+use bursar_engine::edition::AgentWire;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::header;
 use hmac::{Hmac, KeyInit, Mac};
@@ -36,10 +37,12 @@ pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
         _ => Endpoint::Read,
     };
     let [_sig, timestamp, digest] = signature.split(':').collect::<Vec<_>>()[..] else { panic!() };
-    let message = endpoint.message("agent_id", &agent.id, timestamp.parse().unwrap(), &body);
+    let messages =
+        endpoint.messages(&AgentWire::FULL, &agent.id, timestamp.parse().unwrap(), &body);
+    let [message] = messages.unwrap().try_into().unwrap();
     let key = hex::decode(&agent.token[3..]).unwrap();
     let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
-    let mac = mac.chain_update(canonical_text(message.unwrap()));
+    let mac = mac.chain_update(canonical_text(message));
     assert_eq!(digest, hex::encode(mac.finalize().into_bytes()));
 }
 

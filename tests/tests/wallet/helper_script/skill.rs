@@ -13,7 +13,9 @@ use bursar_core::codes::Code;
 use bursar_core::time::Utc;
 use bursar_devnet::merchant::{Merchant, MerchantConfig, Outcome, Version};
 use bursar_domain::settlement::Stage;
-use bursar_engine::agent_api::openapi::{ROUTES, Route, document};
+use bursar_engine::agent_api::openapi::{document, routes_of};
+use bursar_engine::agent_api::{helper_of, skill_of};
+use bursar_engine::edition::Edition;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, PAY_TO};
@@ -26,7 +28,7 @@ use crate::helper_script::peer::{Peer, ok_reply, reply};
 use crate::helper_script::python::{assets, program, run_to_end, text};
 
 fn skill() -> String {
-    fs::read_to_string(assets().join("skill.md")).unwrap()
+    skill_of(&Edition::full())
 }
 
 /// Returns the fenced blocks: language and content.
@@ -143,7 +145,7 @@ fn the_blocks_report_the_transaction_that_the_merchant_names() {
         let wallet = Peer::serve(move |seen, n| {
             Some(match seen.path.as_str() {
                 "/health" | "/ping" => reply(200, &json!({ "status": "ready" })),
-                "/sign/helper" => ok_reply(fs::read_to_string(assets().join("helper.py")).unwrap()),
+                "/sign/helper" => ok_reply(helper_of(&Edition::full())),
                 "/sign" => {
                     behavior::check_proof(&known, seen);
                     behavior::signed_reply("PAYMENT-SIGNATURE", n)
@@ -189,13 +191,15 @@ fn the_table_of_errors_names_codes_that_exist_with_their_status() {
 
 /// Returns every code that the OpenAPI document and the routes list for the lending endpoints.
 fn codes_of_lending() -> BTreeSet<String> {
-    let description = document();
+    let edition = Edition::full();
+    let description = document(&edition);
     let result = &description["components"]["schemas"]["PositionResult"]["properties"];
     let texts = ["code", "reason_code"].map(|field| result[field]["enum"].as_array().unwrap());
     let texts = texts.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
     let paths = ["/venues", "/position", "/position/status/{id}"];
-    let routes = ROUTES.iter().filter(|route| paths.contains(&route.path));
-    let errors = routes.flat_map(Route::all_codes).map(|code| code.text().to_owned());
+    let routes = routes_of(&edition).filter(|route| paths.contains(&route.path));
+    let errors = routes.flat_map(|route| route.all_codes(&edition));
+    let errors = errors.map(|code| code.text().to_owned());
     texts.chain(errors).collect()
 }
 

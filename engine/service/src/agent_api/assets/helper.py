@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pays x402 paywalls, trades and lends with a wallet that signs for you. Python 3.8 or newer, standard library only.
+"""Pays with a wallet that signs for you (x402). Python 3.8 or newer, standard library only.
 
 As a program, which prints one JSON object (exit code 0: done, 1: not done, 2: wrong usage):
 
@@ -7,11 +7,14 @@ As a program, which prints one JSON object (exit code 0: done, 1: not done, 2: w
     python3 wallet_helper.py sign --payment-required VALUE --request-url URL
     python3 wallet_helper.py wait REQUEST_ID
     python3 wallet_helper.py callback TRANSACTION_ID settled --tx-hash 0x...
+[[trades and loans]]
     python3 wallet_helper.py trade USDC_ADDRESS ETH 25 --chain-id 8453 --route best
     python3 wallet_helper.py venues --chain-id 8453
     python3 wallet_helper.py position supply VENUE 25 --chain-id 8453
     python3 wallet_helper.py position withdraw VENUE --all --chain-id 8453
-    python3 wallet_helper.py mandate | balances | status | ping
+    python3 wallet_helper.py balances
+[[end]]
+    python3 wallet_helper.py mandate | status | ping
     python3 wallet_helper.py receipt TRANSACTION_ID
 
 As a module:
@@ -45,7 +48,9 @@ import uuid
 TIMEOUT_S = 30  # one call to the wallet
 RESOURCE_TIMEOUT_S = 120  # one call to a merchant, which may settle before it answers
 APPROVAL_S = 16 * 60  # the wallet ends a pending request after 15 minutes
+# [[trades and loans]]
 PLAN_S = 25 * 60  # then it sends transactions for 5 minutes at most, and waits until they are final
+# [[end]]
 POLL_S = 2
 RETRY_WAITS_S = (0.5, 1, 2, 4)  # all tries end well within 300 s, the default validity of a proof
 STAMPS_AHEAD_S = 5  # how far the timestamps of equal purchases may run ahead of the clock
@@ -306,6 +311,7 @@ class Wallet:
             body["error"] = error
         return body
 
+    # [[trades and loans]]
     def venues_body(self, chain_id=None, timestamp=None):
         """The body of `POST /venues`. Without a position the signed message contains an empty one."""
         position = {} if chain_id is None else {"chain_id": chain_id}
@@ -327,8 +333,9 @@ class Wallet:
             body["idempotency_key"] = idempotency_key
         return body
 
+    # [[end]]
     def read_body(self, timestamp=None):
-        """The body of `POST /mandate`, `/balances` and `/status`."""
+        """The body of `POST /mandate` and of the other calls that only read."""
         return self._proven({"action": "agent_read"}, {}, timestamp)
 
     def _proven(self, signed, sent, timestamp):
@@ -436,6 +443,7 @@ class Wallet:
         """Reports the result of a payment: submitted, settled (with its tx_hash) or failed."""
         return self._good(*self._post("/callback", self.callback_body(transaction_id, event, tx_hash, error)))
 
+    # [[trades and loans]]
     def trade(self, token_in, token_out, amount_in, chain_id=None, idempotency_key=None, timeout=PLAN_S, poll=POLL_S,
               **fields):
         """Swaps tokens, waits for the end and returns the executed result.
@@ -497,14 +505,17 @@ class Wallet:
         """Waits for the end of a position and returns the executed result. Raises WalletError as `position` does."""
         return self._wait("/position/status/", request_id, timeout, poll, self._executed, "executed")
 
+    # [[end]]
     def mandate(self):
         """Address, limits, and what is left of them today."""
         return self._good(*self._post("/mandate", self.read_body()))
 
+    # [[trades and loans]]
     def balances(self):
         """The balances of the agent's address."""
         return self._good(*self._post("/balances", self.read_body()))
 
+    # [[end]]
     def status(self):
         """The counters of the server, and this agent's status and limits."""
         return self._good(*self._post("/status", self.read_body()))
@@ -554,6 +565,7 @@ class Wallet:
             return answer
         raise refused(status, answer)
 
+    # [[trades and loans]]
     @staticmethod
     def _executed(status, answer):
         """An answer about a trade or position: executed or still open. Everything else is raised."""
@@ -563,6 +575,7 @@ class Wallet:
         if status in (200, 202) and answer.get("request_id") and told in ("pending", "executing"):
             return answer
         raise refused(status, answer)
+    # [[end]]
 
 
 def wallet_answer(status, _headers, body):
@@ -573,7 +586,9 @@ def wallet_answer(status, _headers, body):
 
 def refused(status, answer):
     rejected = answer.get("status") == "rejected"
+    # [[trades and loans]]
     # A trade or position names its reason in `reason_code`; its `code` has the original wallet's fewer words.
+    # [[end]]
     code = answer.get("reason_code") or answer.get("code")
     code = code or ("REQUEST_DENIED" if rejected else "UNEXPECTED_ANSWER")
     message = answer.get("error") or answer.get("reason") or answer.get("message") or "HTTP %d" % status
@@ -641,6 +656,7 @@ def run_sign(wallet, given):
     return answer
 
 
+# [[trades and loans]]
 def run_trade(wallet, given):
     wanted = ("route", "fee_tier", "tick_spacing", "hooks", "max_slippage_bps", "deadline")
     fields = {name: getattr(given, name) for name in wanted if getattr(given, name) is not None}
@@ -653,26 +669,8 @@ def run_position(wallet, given):
                            given.deadline, given.idempotency_key, given.timeout, given.poll)
 
 
-def arguments():
-    about = "Pay x402 paywalls, trade and lend with a wallet that signs for you."
-    parser = argparse.ArgumentParser(description=about)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands.required = True
-
-    pay = commands.add_parser("pay", help="call an address, pay if it requires a payment, print the answer")
-    pay.add_argument("url")
-    pay.add_argument("--method")
-    pay.add_argument("--data", help="the body")
-    pay.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'")
-    pay.add_argument("--out", help="write the body to this file")
-    sign = commands.add_parser("sign", help="ask for the payment header only")
-    what = sign.add_mutually_exclusive_group(required=True)
-    what.add_argument("--payment-required", help="the value of the PAYMENT-REQUIRED header")
-    what.add_argument("--x402-data", help="the 402 answer's JSON body; - reads it from standard input")
-    sign.add_argument("--request-url")
-    sign.add_argument("--wait", action="store_true", help="wait for the operator")
-    wait = commands.add_parser("wait", help="wait for the operator")
-    wait.add_argument("request_id")
+def add_trades_and_loans(commands):
+    commands.add_parser("balances", help="the balances of the agent's address")
     trade = commands.add_parser("trade", help="swap tokens, and wait for the end")
     trade.add_argument("token_in", help="a token's address, or ETH")
     trade.add_argument("token_out", help="a token's address, or ETH")
@@ -697,13 +695,39 @@ def arguments():
         command.add_argument("--chain-id", type=int, help="8453 for Base; without it Robinhood Chain")
     wait_position = commands.add_parser("wait-position", help="wait for the end of a position")
     wait_position.add_argument("request_id")
-    for command in (pay, sign, trade, position):
+    for command in (trade, position):
+        command.add_argument("--idempotency-key", help="bearer mode: the name of this request")
+    for command in (trade, wait_trade, position, wait_position):
+        command.add_argument("--timeout", type=float, default=PLAN_S, help="seconds to wait for the end")
+        command.add_argument("--poll", type=float, default=POLL_S, help="seconds between two polls")
+
+
+# [[end]]
+def arguments():
+    about = "Pay with a wallet that signs for you (x402)."
+    parser = argparse.ArgumentParser(description=about)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.required = True
+
+    pay = commands.add_parser("pay", help="call an address, pay if it requires a payment, print the answer")
+    pay.add_argument("url")
+    pay.add_argument("--method")
+    pay.add_argument("--data", help="the body")
+    pay.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'")
+    pay.add_argument("--out", help="write the body to this file")
+    sign = commands.add_parser("sign", help="ask for the payment header only")
+    what = sign.add_mutually_exclusive_group(required=True)
+    what.add_argument("--payment-required", help="the value of the PAYMENT-REQUIRED header")
+    what.add_argument("--x402-data", help="the 402 answer's JSON body; - reads it from standard input")
+    sign.add_argument("--request-url")
+    sign.add_argument("--wait", action="store_true", help="wait for the operator")
+    wait = commands.add_parser("wait", help="wait for the operator")
+    wait.add_argument("request_id")
+    for command in (pay, sign):
         command.add_argument("--idempotency-key", help="bearer mode: the name of this request")
     for command in (pay, sign, wait):
         command.add_argument("--timeout", type=float, default=APPROVAL_S, help="seconds to wait for the operator")
-    for command in (trade, wait_trade, position, wait_position):
-        command.add_argument("--timeout", type=float, default=PLAN_S, help="seconds to wait for the end")
-    for command in (pay, sign, wait, trade, wait_trade, position, wait_position):
+    for command in (pay, sign, wait):
         command.add_argument("--poll", type=float, default=POLL_S, help="seconds between two polls")
     callback = commands.add_parser("callback", help="report the outcome of a payment")
     callback.add_argument("transaction_id")
@@ -714,11 +738,13 @@ def arguments():
     receipt.add_argument("transaction_id")
     for name, about in (
         ("mandate", "limits, and what is left of them today"),
-        ("balances", "the balances of the agent's address"),
         ("status", "the server and this agent"),
         ("ping", "whether this agent is known, commissioned and not suspended"),
     ):
         commands.add_parser(name, help=about)
+    # [[trades and loans]]
+    add_trades_and_loans(commands)
+    # [[end]]
     return parser
 
 
@@ -730,6 +756,7 @@ def run(given):
         return run_sign(wallet, given)
     if given.command == "wait":
         return wallet.wait(given.request_id, given.timeout, given.poll)
+    # [[trades and loans]]
     if given.command == "trade":
         return run_trade(wallet, given)
     if given.command == "wait-trade":
@@ -740,6 +767,7 @@ def run(given):
         return run_position(wallet, given)
     if given.command == "wait-position":
         return wallet.wait_position(given.request_id, given.timeout, given.poll)
+    # [[end]]
     if given.command == "callback":
         return wallet.callback(given.transaction_id, given.event, given.tx_hash, given.error)
     if given.command == "receipt":

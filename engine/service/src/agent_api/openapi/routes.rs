@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use bursar_core::codes::Code;
 
+use crate::edition::Edition;
+
 /// The proof that a route requires. `GET /status` requires none, but accepts one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     None,
     /// The id in the path is the capability to read.
     Id,
-    /// `agent_id` and `signature` in the body.
+    /// The agent's code and `signature` in the body.
     Agent,
 }
 
@@ -46,7 +48,7 @@ const CODES_OF_ALL: &[Code] = &[
 
 /// The codes that any request with a body may get.
 const CODES_WITH_BODY: &[Code] =
-    &[Code::InvalidJson, Code::InvalidRequest, Code::MissingAgentId, Code::UnsupportedEncoding];
+    &[Code::InvalidJson, Code::InvalidRequest, Code::UnsupportedEncoding];
 
 /// The codes that any request with a proof may get.
 const CODES_WITH_PROOF: &[Code] = &[
@@ -77,7 +79,7 @@ const POLL_CODES: &[Code] =
     &[Code::InvalidRequestId, Code::MissingRequestId, Code::RequestNotFound];
 
 /// Every documented route. Aliases of `/agent` and `/agent/partner`, and poll paths without an id, are left out.
-pub const ROUTES: &[Route] = &[
+const ROUTES: &[Route] = &[
     route!("get" "/" None None, &[(200, "Text")], &[], "Entry point for agents."),
     route!("get" "/health" None None, &[(200, "Health")], &[], "Liveness."),
     route!("get" "/status" None None, &[(200, "Status")], &[Code::AuthFailed, Code::WalletLocked, Code::LanBearerRefused],
@@ -149,12 +151,19 @@ pub const ROUTES: &[Route] = &[
         "The state of a requested position. Final results have status 200 here, whatever they are."),
 ];
 
+/// Returns the routes of an edition.
+pub fn of(edition: &Edition) -> impl Iterator<Item = &'static Route> {
+    let paths = edition.wire.paths;
+    ROUTES.iter().filter(move |route| paths.contain(route.path))
+}
+
 impl Route {
     /// Returns every code that the route may answer with.
-    pub fn all_codes(&self) -> BTreeSet<Code> {
+    pub fn all_codes(&self, edition: &Edition) -> BTreeSet<Code> {
         let mut codes: BTreeSet<Code> = CODES_OF_ALL.iter().chain(self.codes).copied().collect();
         if self.body.is_some() || self.path == "/status" {
             codes.extend(CODES_WITH_BODY);
+            codes.insert(edition.wire.missing);
         }
         if self.proof == Proof::Agent {
             codes.extend(CODES_WITH_PROOF);
@@ -163,9 +172,9 @@ impl Route {
     }
 
     /// Returns every HTTP status that the route may answer with.
-    pub fn statuses(&self) -> BTreeSet<u16> {
+    pub fn statuses(&self, edition: &Edition) -> BTreeSet<u16> {
         let good = self.answers.iter().map(|(status, _schema)| *status);
-        good.chain(self.all_codes().iter().map(|code| code.http())).collect()
+        good.chain(self.all_codes(edition).iter().map(|code| code.http())).collect()
     }
 
     /// Returns the `operationId` of the document.

@@ -3,14 +3,20 @@
 use std::collections::BTreeSet;
 
 use bursar_core::codes::Code;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::routes::{ROUTES, Route};
+use super::routes;
+use crate::edition::Edition;
+
+/// The path of the schemas in the document.
+pub(super) const SCHEMAS: &str = "#/components/schemas/";
 
 /// Returns every schema that a route names, except those of trades and loans.
-pub(super) fn all() -> Value {
+pub(super) fn all(edition: &Edition) -> Map<String, Value> {
+    let field = edition.wire.field;
     // List only the codes of this server: the table of codes also has those of the operator's commands.
-    let codes: BTreeSet<Code> = ROUTES.iter().flat_map(Route::all_codes).collect();
+    let codes: BTreeSet<Code> =
+        routes::of(edition).flat_map(|route| route.all_codes(edition)).collect();
     let codes: Vec<Value> =
         codes.iter().map(|code| code.text().into()).chain([Value::Null]).collect();
     let text = json!({ "type": "string" });
@@ -23,15 +29,14 @@ pub(super) fn all() -> Value {
     let signature = json!({ "type": "string",
         "description": "hmac: SIG:<unix seconds>:<64 hex digits>; bearer: AT_<64 hex digits>." });
     let proven = |more: Value, required: &[&str]| {
-        let mut properties = json!({ "agent_id": agent, "signature": signature });
+        let mut properties = json!({ field: agent, "signature": signature });
         if let (Some(all), Some(more)) = (properties.as_object_mut(), more.as_object()) {
             all.extend(more.clone());
         }
-        let required: Vec<&str> =
-            ["agent_id", "signature"].iter().chain(required).copied().collect();
+        let required: Vec<&str> = [field, "signature"].iter().chain(required).copied().collect();
         json!({ "type": "object", "required": required, "properties": properties })
     };
-    json!({
+    let schemas = json!({
         "Text": text,
         "Object": { "type": "object" },
         "Error": object(json!({
@@ -56,7 +61,7 @@ pub(super) fn all() -> Value {
             "signed": count, "rejected": count, "traded": count, "trade_rejected": count,
             "started_at": text, "agent": { "type": "object" },
         }), &["service", "version", "status"]),
-        "PingRequest": object(json!({ "agent_id": agent }), &["agent_id"]),
+        "PingRequest": object(json!({ field: agent }), &[field]),
         "Ping": object(json!({
             "status": { "const": "ready" }, "agent_name": text,
             "agent_status": { "type": "string", "enum": ["active", "limit_reached"] },
@@ -80,7 +85,7 @@ pub(super) fn all() -> Value {
             "status": { "type": "string", "enum": ["pending", "executing"] },
             "request_id": uuid, "message": text, "code": { "const": "APPROVAL_REQUIRED" },
             "waits_for": { "type": "string", "enum": ["operator", "device"] },
-            "amount_micro": micro, "agent_id": agent, "created_at": text,
+            "amount_micro": micro, field: agent, "created_at": text,
         }), &["status", "request_id"]),
         "Polled": { "oneOf": [reference("Signed"), object(json!({
             "status": { "type": "string", "enum": ["success", "rejected"] },
@@ -107,12 +112,12 @@ pub(super) fn all() -> Value {
                 transaction." },
         }), &["type", "version", "transactionId", "status", "timestamp", "payment"]),
         "Mandate": object(json!({
-            "status": { "const": "ok" }, "agent_name": text, "agent_id": agent,
+            "status": { "const": "ok" }, "agent_name": text, field: agent,
             "wallet_address": maybe("string"), "wallet_id": maybe("string"),
             "spent_today_micro": count, "reserved_micro": count, "remaining_today_micro": micro,
             "renews_at": maybe("string"), "renews_at_unknown_reason": maybe("string"), "policy": { "anyOf": [reference("MandatePolicy"), { "type": "null" }] }, "networks": { "type": "array", "items": text },
             "mandate": maybe("object"), "mandate_note": text,
-        }), &["status", "agent_id", "spent_today_micro", "policy"]),
+        }), &["status", field, "spent_today_micro", "policy"]),
         "MandatePolicy": object(json!({
             "name": text, "daily_limit_micro": count, "per_request_max_micro": count,
             "auto_approve_below_micro": count, "allowed_domains": maybe("array"),
@@ -141,7 +146,36 @@ pub(super) fn all() -> Value {
             "idempotency_key": { "type": "string", "minLength": 1, "maxLength": 128,
                 "description": "Bearer mode: a new one for each supply or withdrawal." },
         }), &["position"]),
-    })
+    });
+    let mut schemas = schemas.as_object().cloned().unwrap_or_default();
+    adapt(&mut schemas, edition);
+    schemas
+}
+
+/// Removes from the schemas what the edition does not read or answer.
+fn adapt(schemas: &mut Map<String, Value>, edition: &Edition) {
+    let mut leave_out = |schema: &str, names: &[&str], optional_only: bool| {
+        let Some(schema) = schemas.get_mut(schema) else { return };
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| !names.iter().any(|left_out| name == left_out));
+        }
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
+            && !optional_only
+        {
+            properties.retain(|name, _schema| !names.contains(&name.as_str()));
+        }
+    };
+    if !edition.has_trades_or_loans() {
+        leave_out("MandatePolicy", &["trading", "morpho"], false);
+        leave_out("Status", &["traded", "trade_rejected"], false);
+        leave_out("Receipt", &["trade"], false);
+    }
+    if !edition.wire.names_version {
+        leave_out("Signed", &["x402_version"], false);
+    }
+    if edition.wire.unsigned_callback {
+        leave_out("CallbackRequest", &["signature"], true);
+    }
 }
 
 /// Returns the schema of the field `identity`.
@@ -177,5 +211,5 @@ fn exactly_one_of(mut schema: Value, names: &[&str]) -> Value {
 
 /// Returns a reference to a schema of the document.
 pub(super) fn reference(schema: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{schema}") })
+    json!({ "$ref": format!("{SCHEMAS}{schema}") })
 }

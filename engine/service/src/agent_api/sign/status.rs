@@ -20,6 +20,7 @@ use bursar_x402::signature::Signature65;
 use crate::agent_api::api::Api;
 use crate::agent_api::path_id::{PathId, text_of};
 use crate::agent_api::reply::{Answer, Outcome};
+use crate::edition::AgentWire;
 
 pub(in crate::agent_api) async fn status(
     State(api): State<Arc<Api>>,
@@ -65,7 +66,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
                 Ok(_recorded) => answer_not_signed(&record, WaitEnd::TooLate),
                 Err(fault) => {
                     tracing::warn!(code = %fault.code, "could not record that a request was not signed in time");
-                    describe(&record, None, &moment)
+                    describe(&api.edition.wire, &record, None, &moment)
                 }
             }
         }
@@ -76,12 +77,13 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         | Status::Executing(_)
         | Status::Ended(_)
         | Status::Denied { .. }
-        | Status::Expired { .. } => describe(&record, None, &moment),
+        | Status::Expired { .. } => describe(&api.edition.wire, &record, None, &moment),
     })
 }
 
 /// Describes a request to its agent. `signature` is given if the record does not contain it yet.
 pub(super) fn describe(
+    wire: &AgentWire,
     record: &Request,
     signature: Option<&Signature65>,
     moment: &Moment,
@@ -96,9 +98,11 @@ pub(super) fn describe(
                 Some(signature) => {
                     let echo = &payment.echo;
                     let header = payment_header(echo, terms, signature);
-                    let body = Object::new()
-                        .with("status", "success")
-                        .with("x402_version", echo.version().number())
+                    let mut body = Object::new().with("status", "success");
+                    if wire.names_version {
+                        body.insert("x402_version", echo.version().number());
+                    }
+                    let body = body
                         .with("header_name", echo.header_name())
                         .with("header_value", header)
                         .with("transaction_id", record.id.to_string());
@@ -108,10 +112,10 @@ pub(super) fn describe(
             }
         }
         Status::Held { .. } => {
-            answer_pending(record, Code::ApprovalRequired.sentence(), WAITS_FOR_OPERATOR)
+            answer_pending(wire, record, Code::ApprovalRequired.sentence(), WAITS_FOR_OPERATOR)
         }
         Status::AwaitingDevice(turn) if turn.prompt.is_none() => {
-            answer_pending(record, AWAITS_DEVICE, WAITS_FOR_DEVICE)
+            answer_pending(wire, record, AWAITS_DEVICE, WAITS_FOR_DEVICE)
         }
         Status::AwaitingDevice(_) => {
             let mut answer = answer_executing(record);
@@ -154,7 +158,7 @@ const AWAITS_DEVICE: &str = "Waits for the operator's hardware device";
 const WAITS_FOR_OPERATOR: &str = "operator";
 const WAITS_FOR_DEVICE: &str = "device";
 
-fn answer_pending(record: &Request, message: &str, waits_for: &str) -> Answer {
+fn answer_pending(wire: &AgentWire, record: &Request, message: &str, waits_for: &str) -> Answer {
     let body = Object::new()
         .with("status", "pending")
         .with("message", message)
@@ -162,7 +166,7 @@ fn answer_pending(record: &Request, message: &str, waits_for: &str) -> Answer {
         .with("request_id", record.id.to_string())
         .with("code", Code::ApprovalRequired.text())
         .with("amount_micro", amount_micro(record))
-        .with("agent_id", record.agent.as_str())
+        .with(wire.field, record.agent.as_str())
         .with("created_at", text::utc(record.created));
     Answer::new(202, body).with_code(Code::ApprovalRequired).with_outcome(Outcome::InProgress)
 }

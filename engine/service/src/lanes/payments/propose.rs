@@ -1,6 +1,7 @@
 //! Parses an agent's payment-required text into the ask that is checked, recorded, shown and signed.
 
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionRules;
 use bursar_core::fault::Fault;
 use bursar_core::json::Value;
 use bursar_core::limits::{HEADER_BYTES_BEFORE_PADDING, URL_BYTES_MAX};
@@ -36,10 +37,11 @@ pub enum PaymentInput {
 pub async fn propose(
     input: &PaymentInput,
     request_url: Option<String>,
+    edition: &EditionRules,
     usable: impl Fn(ChainId) -> bool,
     domains: &TokenDomains,
 ) -> Result<PaymentAsk, Fault> {
-    let (mut ask, contradicted) = read(input, request_url, usable)?;
+    let (mut ask, contradicted) = read(input, request_url, edition, usable)?;
     if let Some(network) = contradicted {
         ask.domain_contradicted = !domains.confirms(network).await;
     }
@@ -50,13 +52,18 @@ pub async fn propose(
 fn read(
     input: &PaymentInput,
     request_url: Option<String>,
+    edition: &EditionRules,
     usable: impl Fn(ChainId) -> bool,
 ) -> Result<(PaymentAsk, Option<&'static Network>), Fault> {
-    let required = match input {
+    let mut required = match input {
         PaymentInput::Header(text) => PaymentRequired::parse(&header::decode(text).map_err(fault)?),
         PaymentInput::Data(value) => PaymentRequired::parse(value),
     }
     .map_err(fault)?;
+    // An offer on a network that only other editions know is not paid.
+    for offer in &mut required.offers {
+        offer.network = offer.network.filter(|row| edition.knows(row.chain));
+    }
     let Choice { offer, network, asset, payee, is_reference_stablecoin: reference } =
         choose(&required.offers, usable).map_err(fault)?;
     if !offer.is_eip3009() {
