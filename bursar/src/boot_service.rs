@@ -10,7 +10,6 @@ use bursar_boot::service::{Platform, Scope, Tier};
 use bursar_boot::{InstallReport, InstallRequest, Operator, ServiceReport, UninstallReport};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_engine::edition::Edition;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tui::oneshot::{ControllingTerminal, Terminal};
 use secrecy::SecretString;
@@ -169,7 +168,7 @@ fn check_supported() -> Result<(), Fault> {
 fn install_request(global: &GlobalOptions, args: &InstallArgs) -> Result<InstallRequest, Fault> {
     let unknown = |error| Fault::new(Code::InternalError).with_detail(error);
     let program = std::env::current_exe().map_err(unknown)?;
-    let data = DataFolder::locate(Edition::full().folder, global.data.clone())?;
+    let data = DataFolder::locate(global.folder_rule(), global.data.clone())?;
     let data = std::path::absolute(data).map_err(unknown)?;
     Ok(InstallRequest {
         scope: args.scope.chosen_scope().unwrap_or(Scope::User),

@@ -2,18 +2,24 @@
 
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use bursar_boot::service::{Platform, Scope};
-use bursar_control::grammar::{ConfigOrder, Order};
+use bursar_control::grammar::{ConfigOrder, Order, absent};
 use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
+use bursar_core::edition::EditionName;
+use bursar_core::fault::Fault;
+use bursar_engine::edition::{Edition, FolderRule};
+use bursar_engine::service::data_dir::DataFolder;
 use bursar_purchase::PayArgs;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// A self-custodial wallet that pays for AI agents, within limits you set.
@@ -48,6 +54,12 @@ pub(crate) struct Screen {
     /// Read commands and print news line by line: for screen readers, dumb terminals and slow lines.
     #[arg(long)]
     pub(crate) plain: bool,
+    /// Draw the full-screen console.
+    #[arg(long, conflicts_with_all = ["plain", "headless"])]
+    pub(crate) gui: bool,
+    /// Run the engine in the foreground without a console, for example as a service.
+    #[arg(long, conflicts_with_all = ["plain", "observe", "ascii"])]
+    pub(crate) headless: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -62,6 +74,9 @@ pub(crate) enum Color {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct GlobalOptions {
+    /// The edition of the running program.
+    #[arg(skip)]
+    pub(crate) edition: EditionName,
     /// The data folder [env: BURSAR_DATA_DIR; default: where your platform keeps such data].
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -167,7 +182,7 @@ impl Command {
     }
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct EngineArgs {
     /// The address for agents [default: the setting server.listen, 127.0.0.1:9402]; port 0 picks a free port.
     #[arg(long, value_name = "ADDR")]
@@ -289,16 +304,26 @@ pub(crate) fn locale_is_utf8() -> bool {
     })
 }
 
-/// Returns the tree of commands with their help.
-pub(crate) fn command() -> clap::Command {
-    crate::examples::with_examples(Cli::command())
+/// Returns the tree of an edition's commands with their help.
+pub(crate) fn command(edition: EditionName) -> clap::Command {
+    tree::for_edition(crate::examples::with_examples(Cli::command()), edition)
 }
 
 impl Cli {
     /// Parses the arguments and merges the global `--yes` and `--reveal` into commands that have their own.
-    pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let matches = command().try_get_matches_from(arguments)?;
+    pub(crate) fn read(
+        edition: EditionName,
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
+        let mut command = command(edition);
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        let lacks = Edition::of(edition).command_line.lacks;
+        if let Some(used) = absent::used(&command, &matches, lacks) {
+            let message = format!("{} has no `{used}`: see `{0} --help`", edition.program());
+            return Err(command.error(ErrorKind::UnknownArgument, message));
+        }
         let mut cli = Self::from_arg_matches(&matches)?;
+        cli.global.edition = edition;
         if let Some(Command::Order(order)) = &mut cli.command {
             match order.as_mut() {
                 Order::Approve(approve) => {
@@ -316,6 +341,28 @@ impl Cli {
 }
 
 impl GlobalOptions {
+    /// Returns where the data folder is if no option names it.
+    pub(crate) fn folder_rule(&self) -> FolderRule {
+        Edition::of(self.edition).folder
+    }
+
+    /// Opens the data folder, and creates it if it is missing.
+    pub(crate) fn open_folder(&self) -> Result<DataFolder, Fault> {
+        let rule = self.folder_rule();
+        if matches!(rule, FolderRule::NextToProgram(_))
+            && DataFolder::of_environment().is_some()
+            && !self.quiet
+        {
+            let program = self.edition.program();
+            // A closed standard error cannot be reported anywhere.
+            let _closed = writeln!(
+                std::io::stderr(),
+                "{program}: BURSAR_DATA_DIR is ignored: the data folder is next to the program, or --data names it."
+            );
+        }
+        DataFolder::resolve(rule, self.data.clone())
+    }
+
     /// Returns the source of the password. An option takes precedence over the environment.
     pub(crate) fn password(&self) -> SecretSource {
         if self.password_stdin {
@@ -359,7 +406,7 @@ impl GlobalOptions {
     pub(crate) fn options(&self) -> Options {
         let attended = !self.no_input && std::io::stdin().is_terminal();
         Options {
-            program: "bursar",
+            program: self.edition.program(),
             json: self.json,
             quiet: self.quiet,
             verbose: self.verbose,

@@ -12,6 +12,7 @@ use bursar_control::grammar::Order;
 use bursar_control::grammar::names::{NameKind, unquoted};
 use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::client::Program;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_engine::edition::Edition;
 use bursar_engine::service::data_dir::DataFolder;
@@ -30,26 +31,31 @@ const VARIABLE: &str = "COMPLETE";
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Answers a shell that asks for completions, and ends the process. Returns if none asks.
-pub(crate) fn answer_shell() {
+pub(crate) fn answer_shell(edition: EditionName) {
     // A completion that fails prints nothing: its text would be on the command line.
     // clap removes the variable before it completes.
     let shell = std::env::var(VARIABLE).unwrap_or_default();
-    CompleteEnv::with_factory(move || command(&shell)).var(VARIABLE).completer("bursar").complete();
+    CompleteEnv::with_factory(move || command(edition, &shell))
+        .var(VARIABLE)
+        .completer(edition.program())
+        .complete();
 }
 
 /// Prints the script that a shell evaluates, and returns the exit code.
 pub(crate) fn print_script(global: &GlobalOptions, shell: Shell) -> u8 {
+    let program = global.edition.program();
     let mut script = Vec::new();
     match Shells::builtins().completer(shell.name()) {
         Some(known) => {
             // Writing to memory cannot fail.
             let _infallible =
-                known.write_registration(VARIABLE, "bursar", "bursar", "bursar", &mut script);
+                known.write_registration(VARIABLE, program, program, program, &mut script);
         }
         // Nushell takes a list of commands and options instead, without names.
         None => {
             let generator = clap_complete_nushell::Nushell;
-            clap_complete::generate(generator, &mut crate::cli::command(), "bursar", &mut script);
+            let mut tree = crate::cli::command(global.edition);
+            clap_complete::generate(generator, &mut tree, program, &mut script);
         }
     }
     let text = String::from_utf8_lossy(&script);
@@ -58,18 +64,23 @@ pub(crate) fn print_script(global: &GlobalOptions, shell: Shell) -> u8 {
 }
 
 /// Returns the grammar, with names for the arguments that take them.
-fn command(shell: &str) -> Command {
+fn command(edition: EditionName, shell: &str) -> Command {
     let shell = shell.to_owned();
-    let candidates = move |kind, typed: &OsStr| candidates(kind, typed, &shell);
-    with_names(crate::cli::command(), &candidates)
+    let candidates = move |kind, typed: &OsStr| candidates(edition, kind, typed, &shell);
+    with_names(crate::cli::command(edition), &candidates)
 }
 
 /// Returns the names that begin like the typed word, as the shell expects them.
-fn candidates(kind: NameKind, typed: &OsStr, shell: &str) -> Vec<CompletionCandidate> {
+fn candidates(
+    edition: EditionName,
+    kind: NameKind,
+    typed: &OsStr,
+    shell: &str,
+) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let names = match kind {
         NameKind::Network | NameKind::Setting => NamesAnswer::default(),
-        _of_the_engine => names().unwrap_or_default(),
+        _of_the_engine => names(edition).unwrap_or_default(),
     };
     matching(&names.of(kind), &typed, shell).into_iter().map(CompletionCandidate::new).collect()
 }
@@ -107,8 +118,9 @@ fn quoted(name: &str, typed: &str, shell: &str) -> Option<String> {
 }
 
 /// Asks the running engine for its names; `None` if there is none, or if it does not answer in time.
-fn names() -> Option<NamesAnswer> {
-    let path = DataFolder::locate(Edition::full().folder, data_option()).ok()?;
+fn names(edition: EditionName) -> Option<NamesAnswer> {
+    let rule = Edition::of(edition).folder;
+    let path = DataFolder::locate(rule, data_option()).ok()?;
     let file = running_at(&path).ok()??;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
@@ -169,8 +181,13 @@ mod tests {
         let complete = |line: &str| {
             let words: Vec<_> = line.split(' ').map(std::ffi::OsString::from).collect();
             let index = words.len() - 1;
-            let found =
-                clap_complete::engine::complete(&mut command("bash"), words, index, None).unwrap();
+            let found = clap_complete::engine::complete(
+                &mut command(EditionName::Full, "bash"),
+                words,
+                index,
+                None,
+            )
+            .unwrap();
             found
                 .iter()
                 .map(|one| one.get_value().to_string_lossy().into_owned())

@@ -2,17 +2,15 @@
 //! Closing the console never stops an engine that it did not start.
 
 use std::io::{self, BufReader, IsTerminal, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
-use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::text::{Zone, countdown};
-use bursar_engine::edition::Edition;
+use bursar_engine::edition::{Edition, FolderRule};
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, InstanceLock, claim, running};
@@ -59,8 +57,12 @@ impl Kind {
         if screen.plain {
             return Ok(Some(Kind::Plain(None)));
         }
+        let starts_plain = Edition::of(global.edition).command_line.starts_plain;
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Ok(None);
+        }
+        if starts_plain && !screen.gui {
+            return Ok(Some(Kind::Plain(None)));
         }
         Ok(Some(match no_full_screen(std::env::var("TERM").ok().as_deref()) {
             Some(reason) => Kind::Plain(Some(reason)),
@@ -90,7 +92,7 @@ async fn attach_or_become(
     screen: &Screen,
     kind: Kind,
 ) -> Result<u8, Fault> {
-    let folder = DataFolder::resolve(Edition::full().folder, global.data.clone())?;
+    let folder = global.open_folder()?;
     crate::panics::name_folder(folder.path());
     let log = crate::process::console_log(folder.path());
     crate::process::allow_open_files();
@@ -117,7 +119,7 @@ async fn with_folder(
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
     };
-    match claim(&folder, EditionName::Full, ENGINE_WAIT)? {
+    match claim(&folder, global.edition, ENGINE_WAIT)? {
         Instance::Running(file) => {
             let first = Link::connect(&file, Program::Console).await?;
             let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
@@ -144,7 +146,7 @@ async fn run_own_engine(
 ) -> Result<u8, Fault> {
     let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
     let password = crate::engine_command::password(global.password()).await?;
-    let mut settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
+    let mut settings = engine::Options::new(folder, lock, Edition::of(global.edition), Mode::Full);
     settings.devices = devices()?;
     let engine = Engine::open(settings).await?;
     let is_plain = kind != Kind::FullScreen;
@@ -261,8 +263,11 @@ impl SignalRelay {
 
 /// Returns the option that selects the same data folder in another shell.
 fn folder_option(global: &GlobalOptions) -> String {
-    let set = std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty());
-    let folder = global.data.clone().or_else(|| set.map(PathBuf::from));
+    let set = match global.folder_rule() {
+        FolderRule::Account(_) => DataFolder::of_environment(),
+        FolderRule::NextToProgram(_) => None,
+    };
+    let folder = global.data.clone().or(set);
     let Some(folder) = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder)) else {
         return String::new();
     };

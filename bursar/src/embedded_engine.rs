@@ -108,6 +108,7 @@ pub(crate) async fn serve(
     folder: DataFolder,
     lock: InstanceLock,
     sources: AnswerSources,
+    edition: EditionName,
 ) {
     let mut session = FrameStream::of(session);
     let Some(order) = session.next().await else { return };
@@ -120,10 +121,10 @@ pub(crate) async fn serve(
     loop {
         let claimed = match lock.take() {
             Some(lock) => Ok(lock),
-            None => claim_again(&folder).await,
+            None => claim_again(&folder, edition).await,
         };
         let ran = match claimed {
-            Ok(lock) => match engine_options(&folder, lock, journal) {
+            Ok(lock) => match engine_options(&folder, lock, journal, edition) {
                 Ok(options) => run(&mut session, options, &order, &mut recorded, &sources).await,
                 Err(fault) => Err(fault),
             },
@@ -171,10 +172,9 @@ async fn finish(session: &mut FrameStream, id: u64, result: Result<Answer, Fault
 }
 
 /// Takes the folder's lock again, which was released during a question.
-async fn claim_again(folder: &DataFolder) -> Result<InstanceLock, Fault> {
+async fn claim_again(folder: &DataFolder, edition: EditionName) -> Result<InstanceLock, Fault> {
     let folder = folder.clone();
-    let claimed =
-        tokio::task::spawn_blocking(move || claim(&folder, EditionName::Full, COMMAND_WAIT)).await;
+    let claimed = tokio::task::spawn_blocking(move || claim(&folder, edition, COMMAND_WAIT)).await;
     match claimed.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
         Instance::Free(lock) => Ok(lock),
         Instance::Running(_file) => Err(Fault::because(
@@ -209,9 +209,10 @@ fn engine_options(
     folder: &DataFolder,
     lock: InstanceLock,
     journal: JournalUse,
+    edition: EditionName,
 ) -> Result<engine::Options, Fault> {
     let mut options =
-        engine::Options::new(folder.clone(), lock, Edition::full(), Mode::Maintenance);
+        engine::Options::new(folder.clone(), lock, Edition::of(edition), Mode::Maintenance);
     options.devices = devices()?;
     options.begin_journal = journal == JournalUse::OpenOrCreate;
     if journal == JournalUse::Skip {

@@ -34,10 +34,10 @@ pub(crate) async fn run(global: &GlobalOptions, args: &EngineArgs) -> u8 {
 async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u8, Fault> {
     // Installs the signal handlers before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
-    let folder = DataFolder::resolve(Edition::full().folder, global.data.clone())?;
+    let folder = global.open_folder()?;
     crate::panics::name_folder(folder.path());
     let shown = folder.path().display().to_string();
-    let lock = match claim(&folder, EditionName::Full, ENGINE_WAIT)? {
+    let lock = match claim(&folder, global.edition, ENGINE_WAIT)? {
         Instance::Free(lock) => lock,
         Instance::Running(file) => {
             let message = format!(
@@ -50,7 +50,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
     let source = global.password();
     let start_unlock = start_unlock(&source);
     let password = password(source).await?;
-    let engine = open(folder, lock, args, start_unlock).await?;
+    let engine = open(folder, lock, global.edition, args, start_unlock).await?;
     let manager = ServiceManager::of_this_process();
     // cancel-safe: stop() ends all work that the start has begun.
     let ended = tokio::select! {
@@ -100,10 +100,11 @@ fn start_unlock(source: &SecretSource) -> Option<String> {
 async fn open(
     folder: DataFolder,
     lock: InstanceLock,
+    edition: EditionName,
     args: &EngineArgs,
     start_unlock: Option<String>,
 ) -> Result<Engine, Fault> {
-    let mut options = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
+    let mut options = engine::Options::new(folder, lock, Edition::of(edition), Mode::Full);
     options.devices = devices()?;
     options.listen = args.listen.clone();
     options.start_unlock = start_unlock;

@@ -4,8 +4,12 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
+use bursar_control::grammar::absent;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
+use bursar_core::text::for_program;
+use bursar_engine::edition::Edition;
 use clap::{Args, Command};
 
 use crate::cli::GlobalOptions;
@@ -28,10 +32,11 @@ const TOPICS: [(&str, &str); 11] = [
 
 /// Prints the help of a topic or a command, and returns the exit code.
 pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
+    let edition = global.edition;
     let known = match words {
-        [] => Ok(crate::cli::command().render_long_help().to_string() + &topics_line()),
-        [word] => topic_text(word).map_or_else(|| help_of(words), Ok),
-        path => help_of(path),
+        [] => Ok(crate::cli::command(edition).render_long_help().to_string() + &topics_line()),
+        [word] => topic_text(edition, word).map_or_else(|| help_of(edition, words), Ok),
+        path => help_of(edition, path),
     };
     let text = match known {
         Ok(text) => text,
@@ -46,18 +51,19 @@ fn topics_line() -> String {
     format!("\nTopics: {}\n", names.join(", "))
 }
 
-fn topic_text(name: &str) -> Option<String> {
+fn topic_text(edition: EditionName, name: &str) -> Option<String> {
     let (name, text) = TOPICS.iter().find(|(topic, _text)| *topic == name)?;
-    Some(match *name {
+    let text = match *name {
         "exit-codes" => exit_codes(),
-        "options" => options(),
+        "options" => options(edition),
         _written => (*text).to_owned(),
-    })
+    };
+    Some(for_program(&text, edition.program()).into_owned())
 }
 
 /// Returns the help of a command, by its path.
-fn help_of(path: &[String]) -> Result<String, Fault> {
-    let mut root = crate::cli::command();
+fn help_of(edition: EditionName, path: &[String]) -> Result<String, Fault> {
+    let mut root = crate::cli::command(edition);
     // Completes the names of subcommands, so that the usage line shows the whole path.
     root.build();
     let mut found = &mut root;
@@ -72,9 +78,9 @@ fn help_of(path: &[String]) -> Result<String, Fault> {
 }
 
 /// Returns the options of every command with their help.
-fn options() -> String {
+fn options(edition: EditionName) -> String {
     let shown = |argument: clap::Arg| argument.hide(false);
-    let mut command = GlobalOptions::augment_args(Command::new("bursar"))
+    let mut command = GlobalOptions::augment_args(Command::new(edition.program()))
         .disable_help_flag(true)
         .mut_args(shown)
         .help_template("Options of every command, before or after its name.\n\n{options}\n")
@@ -96,7 +102,7 @@ fn exit_codes() -> String {
 
 /// Writes the manual pages into a folder, and returns the exit code.
 pub(crate) fn manual(global: &GlobalOptions, folder: &Path) -> u8 {
-    match write_manual(folder) {
+    match write_manual(global.edition, folder) {
         Ok(files) => {
             let text = format!("Wrote {} manual pages to {}.\n", files.len(), folder.display());
             let data =
@@ -110,15 +116,16 @@ pub(crate) fn manual(global: &GlobalOptions, folder: &Path) -> u8 {
     }
 }
 
-fn write_manual(folder: &Path) -> io::Result<Vec<String>> {
+fn write_manual(edition: EditionName, folder: &Path) -> io::Result<Vec<String>> {
     if !folder.exists() {
         std::fs::create_dir_all(folder)?;
         open_to_all(folder, 0o755)?;
     }
-    let mut root = crate::cli::command().mut_args(|argument| argument.hide(false));
+    let whole = crate::cli::command(edition).mut_args(|argument| argument.hide(false));
+    let mut root = absent::hide(whole, Edition::of(edition).command_line.lacks);
     root.build();
     let mut files = Vec::new();
-    write_pages(folder, &root, "bursar", &mut files)?;
+    write_pages(folder, &root, edition.program(), &mut files)?;
     Ok(files)
 }
 
@@ -178,7 +185,7 @@ mod tests {
         let mut count = 0;
         for line in examples.chain(texts) {
             let Some(words) = command_of(&line) else { continue };
-            if let Err(error) = Cli::read(words) {
+            if let Err(error) = Cli::read(EditionName::Full, words) {
                 panic!("{line}: {error}");
             }
             count += 1;
@@ -188,7 +195,7 @@ mod tests {
 
     #[test]
     fn every_command_begins_its_help_with_two_examples_and_ends_with_one_line_of_options() {
-        let root = crate::cli::command();
+        let root = crate::cli::command(EditionName::Full);
         let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
         for command in shown.filter(|command| {
             !matches!(command.get_name(), "help" | "demo" | "freeze" | "thaw" | "doctor")
@@ -198,31 +205,40 @@ mod tests {
             let rare = ["venue", "position", "uninstall-service", "service", "version"];
             assert!(documented || rare.contains(&name), "{name}");
         }
-        let text = help_of(&["approve".to_owned()]).unwrap();
+        let text = help_of(EditionName::Full, &["approve".to_owned()]).unwrap();
         assert!(text.starts_with("Examples:\n  bursar approve"), "{text}");
         assert!(text.trim_end().ends_with(OPTIONS_LINE), "{text}");
         assert!(!text.contains("--password-file"), "{text}");
-        assert!(options().contains("--password-file") && options().contains("--dry-run"));
+        assert!(
+            options(EditionName::Full).contains("--password-file")
+                && options(EditionName::Full).contains("--dry-run")
+        );
     }
 
     #[test]
     fn topics_fit_eighty_columns_and_name_no_command() {
-        let root = crate::cli::command();
+        let root = crate::cli::command(EditionName::Full);
         for (name, text) in TOPICS {
             assert!(root.find_subcommand(name).is_none(), "{name}");
-            for line in text.lines().chain(topic_text(name).unwrap_or_default().lines()) {
+            for line in
+                text.lines().chain(topic_text(EditionName::Full, name).unwrap_or_default().lines())
+            {
                 assert!(line.chars().count() <= 80, "{name}: {line}");
             }
         }
-        assert!(topic_text("exit-codes").unwrap().contains("124"));
-        assert!(help_of(&["nonsense".to_owned()]).is_err());
-        assert!(help_of(&["policy".to_owned(), "create".to_owned()]).unwrap().contains("--auto"));
+        assert!(topic_text(EditionName::Full, "exit-codes").unwrap().contains("124"));
+        assert!(help_of(EditionName::Full, &["nonsense".to_owned()]).is_err());
+        assert!(
+            help_of(EditionName::Full, &["policy".to_owned(), "create".to_owned()])
+                .unwrap()
+                .contains("--auto")
+        );
     }
 
     #[test]
     fn manual_pages_exist_for_every_command() {
         let folder = tempfile::tempdir().unwrap();
-        let files = write_manual(folder.path()).unwrap();
+        let files = write_manual(EditionName::Full, folder.path()).unwrap();
         assert!(files.len() > 80, "{}", files.len());
         for file in ["bursar.1", "bursar-policy-create.1", "bursar-pay.1"] {
             assert!(files.iter().any(|written| written == file), "{file}");

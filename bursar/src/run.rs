@@ -13,7 +13,6 @@ use bursar_core::fault::Fault;
 use bursar_core::settings::ConsoleTime;
 use bursar_core::text::Zone;
 use bursar_engine::config::Config;
-use bursar_engine::edition::Edition;
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{COMMAND_WAIT, Instance, InstanceLock, claim};
@@ -39,7 +38,7 @@ pub(crate) async fn one_shot(global: &GlobalOptions, order: Order) -> u8 {
 
 /// Runs `doctor`, even if no engine can be reached or started. Creates neither the data folder nor the journal.
 async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
-    let path = match DataFolder::locate(Edition::full().folder, global.data.clone()) {
+    let path = match DataFolder::locate(global.folder_rule(), global.data.clone()) {
         Ok(path) => path,
         Err(fault) => return crate::failure::report_failure(order.name(), global, fault),
     };
@@ -61,18 +60,17 @@ async fn run_doctor(global: &GlobalOptions, order: Order) -> u8 {
 
 /// Runs the command. Returns a fault only if no session began; a session reports its own faults.
 async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fault> {
-    if global.dry_run && !DataFolder::locate(Edition::full().folder, global.data.clone())?.exists()
-    {
+    if global.dry_run && !DataFolder::locate(global.folder_rule(), global.data.clone())?.exists() {
         return Err(no_dry_run());
     }
-    let folder = DataFolder::resolve(Edition::full().folder, global.data.clone())?;
+    let folder = global.open_folder()?;
     crate::panics::name_folder(folder.path());
     let options = Options {
         data: Some(folder.path().to_owned()),
         local_time: local_time(&folder),
         ..global.options()
     };
-    match claim(&folder, EditionName::Full, COMMAND_WAIT)? {
+    match claim(&folder, global.edition, COMMAND_WAIT)? {
         Instance::Running(file) => {
             let link = Link::connect(&file, Program::Command).await?;
             let options = Options { engine_running: true, ..options };
@@ -81,7 +79,7 @@ async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fa
         // An engine of this command alone would change the folder when it starts.
         Instance::Free(_lock) if global.dry_run => Err(no_dry_run()),
         Instance::Free(_lock) if order.needs_running_engine() => Err(Fault::new(Code::EngineDown)),
-        Instance::Free(lock) => become_engine(folder, lock, order, &options).await,
+        Instance::Free(lock) => become_engine(folder, lock, order, &options, global.edition).await,
     }
 }
 
@@ -109,11 +107,17 @@ async fn become_engine(
     lock: InstanceLock,
     order: Order,
     options: &Options,
+    edition: EditionName,
 ) -> Result<u8, Fault> {
     let (near, far) = tokio::net::UnixStream::pair()
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    let serving =
-        tokio::spawn(embedded_engine::serve(far, folder, lock, AnswerSources::of(options)));
+    let serving = tokio::spawn(embedded_engine::serve(
+        far,
+        folder,
+        lock,
+        AnswerSources::of(options),
+        edition,
+    ));
     let exit = session(Link::over(near), order, options).await;
     // The task ends after the session closes its side of the stream and the engine has stopped.
     let _panicked = serving.await;

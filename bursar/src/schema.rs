@@ -307,7 +307,7 @@ mod tests {
             }
         }
         let mut wanted = BTreeSet::new();
-        names(&crate::cli::command(), &[], &mut wanted);
+        names(&crate::cli::command(bursar_core::edition::EditionName::Full), &[], &mut wanted);
         // For completions; no help lists it.
         wanted.insert("names".to_owned());
         let described: BTreeSet<String> =

@@ -8,7 +8,6 @@ use std::process::Command;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_engine::edition::Edition;
 use bursar_engine::service::data_dir::DataFolder;
 
 use crate::cli::GlobalOptions;
@@ -29,7 +28,7 @@ pub(crate) fn continue_as_service(
     let Some(wallet) = bursar_boot::machine_wallet()?.filter(|wallet| wallet.uid != 0) else {
         return Ok(());
     };
-    let folder = DataFolder::locate(Edition::full().folder, global.data.clone())?;
+    let folder = DataFolder::locate(global.folder_rule(), global.data.clone())?;
     let is_named = global.data.is_some()
         || std::env::var_os("BURSAR_DATA_DIR").is_some_and(|folder| !folder.is_empty());
     // A command that ran before left an empty folder: only one with a wallet is root's own.

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
+use bursar_core::text::for_program;
 use bursar_tui::oneshot::{self, Options};
 use clap::error::ErrorKind;
 
@@ -33,7 +35,11 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
     let message =
         "--observe, --ascii and --plain are for the console only: use them without a command.";
-    crate::failure::report_failure("bursar", global, Fault::because(Code::BadInput, message))
+    crate::failure::report_failure(
+        global.edition.program(),
+        global,
+        Fault::because(Code::BadInput, message),
+    )
 }
 
 /// Rejects a console together with options that only commands can follow.
@@ -47,19 +53,24 @@ pub(crate) fn reject_plain(global: &GlobalOptions) -> u8 {
 pub(crate) fn report_no_command(global: &GlobalOptions) -> u8 {
     if global.json.is_some() {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
-        return print_envelope(fault);
+        return print_envelope(global.edition, fault);
     }
     // A closed standard error cannot be reported anywhere.
-    let _closed = io::stderr().write_all(FIRST_STEPS.as_bytes());
+    let _closed =
+        io::stderr().write_all(for_program(FIRST_STEPS, global.edition.program()).as_bytes());
     Code::BadInput.exit()
 }
 
 /// Prints help and version to standard output. Any other error is a usage error with clap's message.
-pub(crate) fn parse_error(mut error: clap::Error, arguments: &[OsString]) -> u8 {
+pub(crate) fn parse_error(
+    edition: EditionName,
+    mut error: clap::Error,
+    arguments: &[OsString],
+) -> u8 {
     bursar_control::grammar::shorten(&mut error);
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && wants_json(arguments) {
-        return print_envelope(Fault::because(Code::BadInput, plain_message(&error)));
+        return print_envelope(edition, Fault::because(Code::BadInput, plain_message(&error)));
     }
     let _closed = error.print();
     if asked { 0 } else { Code::BadInput.exit() }
@@ -82,8 +93,9 @@ fn plain_message(error: &clap::Error) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
 }
 
-fn print_envelope(fault: Fault) -> u8 {
-    let options = Options { json: Some(JsonVersion::default()), ..Options::default() };
+fn print_envelope(edition: EditionName, fault: Fault) -> u8 {
+    let program = edition.program();
+    let options = Options { json: Some(JsonVersion::default()), program, ..Options::default() };
     oneshot::fail(None, fault, &options, &mut io::stdout(), &mut io::stderr())
 }
 
@@ -102,13 +114,15 @@ pub(crate) fn version(global: &GlobalOptions) -> u8 {
         "version": bursar_tui::VERSION,
         "commit": commit,
         "commit_unknown_reason": commit.is_none().then_some("the build did not set BURSAR_COMMIT"),
+        "program": global.edition.program(),
         "features": features,
         "protocols": { "control": bursar_control::wire::PROTOCOL, "x402": [1, 2], "json": [1, 2] },
         "outbound": outbound,
         "outbound_sha256": hash,
     });
+    let program = global.edition.program();
     let text = format!(
-        "bursar    {}\ncommit    {}\nfeatures  {}\nprotocols control {}, x402 1 and 2, json 1 and 2\noutbound  {} servers, sha256 {hash}\n",
+        "{program:<9} {}\ncommit    {}\nfeatures  {}\nprotocols control {}, x402 1 and 2, json 1 and 2\noutbound  {} servers, sha256 {hash}\n",
         bursar_tui::VERSION,
         commit.unwrap_or("not recorded"),
         if features.is_empty() { "none".to_owned() } else { features.join(", ") },
@@ -145,7 +159,7 @@ mod tests {
         for step in steps {
             let (command, _about) = step.trim().split_once("  ").unwrap_or((step.trim(), ""));
             let filled = command.replace("<agent>", "ABC123").replace(['<', '>'], "");
-            let read = Cli::read(filled.split_whitespace().map(OsString::from));
+            let read = Cli::read(EditionName::Full, filled.split_whitespace().map(OsString::from));
             assert!(read.is_ok_and(|cli| cli.command.is_some()), "{filled}");
         }
     }

@@ -16,7 +16,7 @@ use bursar_core::edition::EditionName;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::model::Model;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};
-use bursar_engine::edition::Edition;
+use bursar_engine::edition::{AgentWire, Edition};
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
@@ -131,6 +131,7 @@ pub(crate) async fn agent(url: String, body: Option<String>) -> u8 {
     bursar_purchase::run(
         &args,
         &oneshot::Options { json: Some(JsonVersion::Two), ..Default::default() },
+        AgentWire::FULL.field,
     )
     .await
 }
@@ -144,7 +145,9 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
         print_line(&format!("A paywall asks for {price} USDC on Base:"))?;
         let args = PayArgs { url: format!("{}{path}", merchant.url()), ..PayArgs::default() };
-        if bursar_purchase::run(&args, &oneshot::Options::default()).await != 0 {
+        if bursar_purchase::run(&args, &oneshot::Options::default(), AgentWire::FULL.field).await
+            != 0
+        {
             bail!("this payment failed");
         }
         print_line("")?;

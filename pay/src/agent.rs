@@ -27,12 +27,15 @@ pub(crate) struct Agent {
     id: AgentId,
     token: SecretString,
     uses_bearer: bool,
+    /// The field that names the agent in bodies and signed messages.
+    field: &'static str,
     /// The base URL of the wallet's agent server.
     pub(crate) wallet: Target,
 }
 
 impl Agent {
     pub(crate) fn from_environment(
+        field: &'static str,
         read: impl Fn(&str) -> Option<std::ffi::OsString>,
     ) -> Result<Self, Failure> {
         let found = |name: &'static str| {
@@ -61,7 +64,7 @@ impl Agent {
             Target::parse(&found(URL_VARIABLE)?, PlainHttpHosts::Any).map_err(|_fault| {
                 misconfigured(format!("{URL_VARIABLE} is not a valid wallet URL."))
             })?;
-        Ok(Self { id, token, uses_bearer: bearer, wallet })
+        Ok(Self { id, token, uses_bearer: bearer, field, wallet })
     }
 
     pub(crate) fn is_bearer(&self) -> bool {
@@ -101,12 +104,12 @@ impl Agent {
     }
 
     fn with_proof(&self, signed: Object, sent: Object) -> Result<Object, Fault> {
-        let sent = sent.with("agent_id", self.id.as_str());
+        let sent = sent.with(self.field, self.id.as_str());
         if self.uses_bearer {
             return Ok(sent.with("signature", self.token.expose_secret()));
         }
         let now = now_s();
-        let message = signed.with("agent_id", self.id.as_str()).with("timestamp", now);
+        let message = signed.with(self.field, self.id.as_str()).with("timestamp", now);
         let text = canonical::to_python(&Value::Object(message));
         let broken = || Fault::new(Code::InternalError);
         let key = decode_token(&self.token).ok_or_else(broken)?;
@@ -157,7 +160,7 @@ mod tests {
             (MODE_VARIABLE, "hmac"),
             (URL_VARIABLE, "http://127.0.0.1:9402"),
         ];
-        Agent::from_environment(|name| {
+        Agent::from_environment("agent_id", |name| {
             let (_, value) = usual.iter().find(|(known, _)| *known == name)?;
             let value = if change.0 == name { change.1 } else { value };
             Some(value.into())

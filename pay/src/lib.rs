@@ -12,7 +12,7 @@
 //! // The agent is described by the variables WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN and WALLET_AUTH_MODE.
 //! let url = "https://shop.example/report".to_owned();
 //! let args = PayArgs { url, max: Some("0.10".to_owned()), ..PayArgs::default() };
-//! let exit_code = bursar_purchase::run(&args, &Options::default()).await;
+//! let exit_code = bursar_purchase::run(&args, &Options::default(), "agent_id").await;
 //! assert_eq!(exit_code, 0);
 //! # }
 //! ```
@@ -46,11 +46,13 @@ pub use args::{PAYS_AS, PayArgs};
 const COMMAND: &str = "pay";
 
 /// Makes one purchase, reports it on the standard streams, and returns the exit code.
-pub async fn run(args: &PayArgs, options: &Options) -> u8 {
+///
+/// `agent_field` names the agent in requests to the wallet.
+pub async fn run(args: &PayArgs, options: &Options, agent_field: &'static str) -> u8 {
     let mut interrupt = oneshot::ctrl_c();
     // cancel-safe: nothing has been sent yet.
     let prepared = tokio::select! {
-        prepared = prepare(args, options) => prepared,
+        prepared = prepare(args, options, agent_field) => prepared,
         () = &mut interrupt => Err(Fault::new(Code::Cancelled).into()),
     };
     let mut purchase = match prepared {
@@ -78,8 +80,12 @@ pub async fn run(args: &PayArgs, options: &Options) -> u8 {
 }
 
 /// Reads and checks the environment and the arguments. Sends nothing.
-async fn prepare(args: &PayArgs, options: &Options) -> Result<Purchase, Failure> {
-    let wallet = Wallet::of(Agent::from_environment(|name| std::env::var_os(name))?)?;
+async fn prepare(
+    args: &PayArgs,
+    options: &Options,
+    agent_field: &'static str,
+) -> Result<Purchase, Failure> {
+    let wallet = Wallet::of(Agent::from_environment(agent_field, |name| std::env::var_os(name))?)?;
     let limit = args.max.as_deref().map(PriceLimit::parse).transpose();
     let limit =
         limit.map_err(|error| Fault::because(Code::BadInput, format!("--max: {error}.")))?;

@@ -1,10 +1,14 @@
 //! Tests that arguments parse as intended and that no option takes a secret.
 
 use super::*;
+use bursar_core::edition::EditionName;
 use clap::CommandFactory;
 
 fn read(line: &str) -> Result<Cli, clap::Error> {
-    Cli::read(std::iter::once("bursar").chain(line.split_whitespace()).map(OsString::from))
+    Cli::read(
+        EditionName::Full,
+        std::iter::once("bursar").chain(line.split_whitespace()).map(OsString::from),
+    )
 }
 
 fn order(line: &str) -> (GlobalOptions, Order) {

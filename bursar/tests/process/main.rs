@@ -8,6 +8,7 @@ mod backups;
 mod certificates;
 mod commands;
 mod deciders;
+mod editions;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod logs;

@@ -1,0 +1,9 @@
+//! `bursar-pay`, the program of the payments-only edition.
+
+use std::process::ExitCode;
+
+use bursar_core::edition::EditionName;
+
+fn main() -> ExitCode {
+    bursar_programs::run_program(EditionName::Payments)
+}

@@ -1,0 +1,135 @@
+//! `bursar-pay` next to `bursar`: whose folder is whose, and what each program has.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::stage::{Engine, PASSWORD, bursar, write_private_file};
+
+/// A copy of `bursar-pay` in a folder of its own.
+struct Stick {
+    dir: tempfile::TempDir,
+}
+
+impl Stick {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let copied =
+            Command::new("cp").arg(env!("CARGO_BIN_EXE_bursar-pay")).arg(dir.path()).status();
+        assert!(copied.unwrap().success());
+        write_private_file(&dir.path().join("password"), PASSWORD);
+        Self { dir }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("bursar-pay-data")
+    }
+
+    /// Builds a command of this copy, with endpoints on which nothing listens.
+    fn command(&self, program: &Path, line: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(line.split_whitespace()).stdin(Stdio::null());
+        for name in ["BURSAR_DATA_DIR", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
+            command.env_remove(name);
+        }
+        command
+            .env("BURSAR_PASSWORD_FILE", self.dir.path().join("password"))
+            .env("BURSAR_SERVER_LISTEN", "127.0.0.1:0")
+            .env("BURSAR_NETWORKS_8453_RPC", "http://127.0.0.1:9")
+            .env("BURSAR_NETWORKS_8453_EXPLORER", "none")
+            .env("BURSAR_NETWORKS_1187947933_RPC", "http://127.0.0.1:9");
+        command
+    }
+
+    fn run(&self, line: &str) -> (i32, Value) {
+        let program = self.dir.path().join("bursar-pay");
+        ended(self.command(&program, &format!("{line} --json")))
+    }
+
+    fn must(&self, line: &str) -> Value {
+        let (exit, told) = self.run(line);
+        assert_eq!(exit, 0, "{line}: {told}");
+        told["data"].clone()
+    }
+}
+
+fn ended(mut command: Command) -> (i32, Value) {
+    let Output { status, stdout, .. } = command.output().unwrap();
+    (status.code().unwrap(), serde_json::from_slice(&stdout).unwrap())
+}
+
+#[test]
+fn the_folder_is_next_to_the_real_program_and_no_other_edition_uses_it() {
+    let stick = Stick::new();
+    stick.must("wallet create main");
+    assert!(stick.data().join("journal.redb").exists());
+    // Through two links, and with a variable that names another folder.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (first, second) = (elsewhere.path().join("one"), elsewhere.path().join("two"));
+    std::os::unix::fs::symlink(stick.dir.path().join("bursar-pay"), &first).unwrap();
+    std::os::unix::fs::symlink(&first, &second).unwrap();
+    let mut linked = stick.command(&second, "status");
+    let Output { stdout, stderr, .. } =
+        linked.env("BURSAR_DATA_DIR", elsewhere.path()).output().unwrap();
+    let (out, err) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert!(out.contains(stick.data().to_str().unwrap()) && out.contains("main"), "{out}");
+    assert!(err.contains("BURSAR_DATA_DIR is ignored"), "{err}");
+    // `bursar` refuses it, with and without an engine.
+    let refused = |data: &Path| ended(bursar(data, "wallet status --json"));
+    let (exit, told) = refused(&stick.data());
+    assert_eq!((exit, &told["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{told}");
+    let program = stick.dir.path().join("bursar-pay");
+    let (_engine, ready) = Engine::spawn(stick.command(&program, "--headless"));
+    assert!(ready.starts_with("READY http://127.0.0.1:"), "{ready}");
+    let (exit, told) = refused(&stick.data());
+    assert_eq!((exit, &told["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{told}");
+    assert_eq!(stick.must("status")["wallet"]["name"], "main", "a command attaches");
+    // A second engine names the first.
+    let (exit, told) = stick.run("--headless");
+    let message = told["error"]["message"].as_str().unwrap();
+    assert!(exit == 10 && message.contains(&format!("process {}", _engine.0.id())), "{told}");
+}
+
+#[test]
+fn a_backup_of_another_edition_is_refused_and_changes_nothing() {
+    let stick = Stick::new();
+    stick.must("wallet create main");
+    let backup = stick.dir.path().join("main.backup");
+    stick.must(&format!("wallet backup {}", backup.display()));
+    let other = tempfile::tempdir().unwrap();
+    let data = other.path().join("data");
+    let restore = format!("wallet restore {} --yes --json", backup.display());
+    let mut command = bursar(&data, &restore);
+    command.env("BURSAR_PASSWORD_FILE", stick.dir.path().join("password"));
+    let (exit, told) = ended(command);
+    assert_eq!((exit, &told["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{told}");
+    assert!(!data.join("wallets").join("main.wallet").exists());
+    // Into its own edition it goes.
+    let again = Stick::new();
+    again.must(&format!("wallet restore {}", backup.display()));
+    assert_eq!(again.must("wallet status")["name"], "main");
+}
+
+#[test]
+fn commands_and_options_of_other_lanes_do_not_exist() {
+    let stick = Stick::new();
+    for line in [
+        "venues",
+        "engine",
+        "install-service",
+        "policy create p --trading",
+        "history --lane trades",
+    ] {
+        let (exit, told) = stick.run(line);
+        let message = told["error"]["message"].as_str().unwrap();
+        assert!(exit == 2 && message.contains("bursar-pay has no"), "{line}: {told}");
+    }
+    let program = stick.dir.path().join("bursar-pay");
+    for line in ["--help", "help policy create", "help", "help quickstart"] {
+        let Output { stdout, .. } = stick.command(&program, line).output().unwrap();
+        let text = String::from_utf8(stdout).unwrap();
+        assert!(text.contains("bursar-pay") && !text.contains("  bursar "), "{line}: {text}");
+        assert!(!text.contains("--trading") && !text.contains("venues"), "{line}: {text}");
+    }
+}
