@@ -528,6 +528,26 @@ fn test_engines_use_no_default_endpoint_or_explorer() {
     assert!(met >= 9, "{met}: the rule is out of date");
 }
 
+/// What differs between editions is data in `edition.rs`. A program names its own edition once.
+#[test]
+fn only_the_table_of_editions_names_one() {
+    let folders =
+        ["bursar/src", "engine", "tui/src", "shared", "pay/src", "device/src", "boot/src"];
+    let mut met = 0;
+    for path in folders.into_iter().flat_map(source_files) {
+        let shown = path.display().to_string();
+        let code = production_code(&path);
+        let names = ["Full", "Desktop", "Payments"]
+            .iter()
+            .any(|name| code.contains(&format!("EditionName::{name}")));
+        let is_table = shown.ends_with("/edition.rs");
+        let is_program = shown.ends_with("bursar/src/main.rs") || shown.contains("bursar/src/bin/");
+        met += usize::from(names);
+        assert!(!names || is_table || is_program, "{shown} asks which edition runs");
+    }
+    assert!(met >= 3, "{met}: the rule is out of date");
+}
+
 #[test]
 fn a_lower_module_never_names_a_higher_one() {
     // The list goes from top to bottom; a module may name only modules below it.

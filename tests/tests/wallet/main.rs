@@ -11,6 +11,8 @@ mod crash;
 #[cfg(test)]
 mod edge;
 #[cfg(test)]
+mod editions;
+#[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod forgery;

@@ -1,0 +1,265 @@
+//! The rows of the appendix that the engine decides.
+
+use bursar_core::edition::EditionName;
+use bursar_core::networks::ChainId;
+use bursar_engine::agent_api::{helper_of, skill_of};
+use bursar_engine::edition::Edition;
+use bursar_engine::vault::kdf::KdfParams;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::{challenge, header, offer};
+use bursar_tests::operator::Expect;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+
+const TX: &str = "0x0101010101010101010101010101010101010101010101010101010101010101";
+
+/// An agent as the appendix describes it: it names itself by `agent_code`.
+struct Agent {
+    code: String,
+    token: String,
+}
+
+impl Agent {
+    /// Returns a body with a proof over `signed`, whose other fields are `sent`.
+    fn body(&self, now: i64, signed: Value, sent: Value) -> Value {
+        self.body_named("agent_code", now, signed, sent)
+    }
+
+    fn body_named(&self, field: &str, now: i64, signed: Value, sent: Value) -> Value {
+        let mut message: Map<String, Value> = signed.as_object().unwrap().clone();
+        message.insert(field.to_owned(), json!(self.code));
+        message.insert("timestamp".to_owned(), json!(now));
+        let key = hex::decode(&self.token[3..]).unwrap();
+        let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+        // The default map of `serde_json` is sorted, and every value here is ASCII.
+        let mac = mac.chain_update(Value::Object(message).to_string());
+        let mut body = sent;
+        body[field] = json!(self.code);
+        body["signature"] =
+            json!(format!("SIG:{now}:{}", hex::encode(mac.finalize().into_bytes())));
+        body
+    }
+
+    fn sign_body(&self, now: i64, header: &str) -> Value {
+        let content = json!({ "payment_required": header });
+        self.body(now, content.clone(), content)
+    }
+}
+
+async fn wallet(policy: &str) -> (TestEngine, Agent) {
+    let engine =
+        TestEngine::start(Setup { edition: EditionName::Payments, ..Setup::default() }).await;
+    engine.set_up_wallet(policy).await;
+    let agent = engine.add_agent("bot", "hmac").await;
+    (engine, Agent { code: agent.id, token: agent.token })
+}
+
+#[tokio::test]
+async fn row_agent_field_is_agent_code_in_bodies_messages_and_answers() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 0").await;
+    let now = engine.now_s();
+    let content = json!({ "payment_required": offer(1_000, 1) });
+    // A body or a signature with the other field is no proof.
+    let other = agent.body_named("agent_id", now, content.clone(), content.clone());
+    let (status, answer) = engine.post("/sign", &other).await;
+    assert_eq!((status, &answer["code"]), (400, &json!("MISSING_AGENT_CODE")));
+    let mut both = other.clone();
+    both["agent_code"] = json!(agent.code);
+    assert_eq!(engine.post("/sign", &both).await.0, 401, "a signature over agent_id");
+    let (status, pending) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 1))).await;
+    assert_eq!((status, &pending["agent_code"]), (202, &json!(agent.code)), "{pending}");
+    assert!(pending.get("agent_id").is_none());
+}
+
+#[tokio::test]
+async fn row_endpoints_are_the_seven_and_four_others() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
+    let id = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
+    for (method, path) in [
+        ("GET", "/health".to_owned()),
+        ("POST", "/sign".to_owned()),
+        ("GET", format!("/sign/status/{id}")),
+        ("POST", "/mandate".to_owned()),
+        ("POST", "/callback".to_owned()),
+        ("GET", format!("/receipt/{id}")),
+        ("GET", "/agent".to_owned()),
+        ("GET", "/openapi.json".to_owned()),
+        ("POST", "/ping".to_owned()),
+        ("GET", "/status".to_owned()),
+        ("GET", "/sign/helper".to_owned()),
+    ] {
+        let (_status, bytes) = engine.raw(method, &path, Vec::new()).await;
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(
+            !text.contains("NOT_FOUND\"")
+                || text.contains("REQUEST_NOT_FOUND")
+                || text.contains("TRANSACTION_NOT_FOUND"),
+            "{path}: {text}"
+        );
+    }
+    let before = engine.engine.core().view().head;
+    let now = engine.now_s();
+    for path in
+        ["/", "/trade", "/venues", "/position", "/balances", "/agent/partner", "/agent/other"]
+    {
+        let body = agent.body(now, json!({ "trade": {} }), json!({ "trade": {} }));
+        let (status, answer) = engine.post(path, &body).await;
+        assert_eq!((status, &answer["code"]), (404, &json!("NOT_FOUND")), "{path}");
+    }
+    for path in [format!("/trade/status/{id}"), format!("/position/status/{id}")] {
+        assert_eq!(engine.get(&path).await.0, 404, "{path}");
+    }
+    assert_eq!(engine.engine.core().view().head, before, "nothing is recorded");
+}
+
+#[tokio::test]
+async fn row_sign_success_has_the_four_fields() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
+    let (status, answer) =
+        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 1))).await;
+    assert_eq!(status, 200, "{answer}");
+    let fields: Vec<&str> = answer.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(fields, ["header_name", "header_value", "status", "transaction_id"]);
+    assert_eq!(answer["status"], "success");
+}
+
+#[tokio::test]
+async fn row_mandate_accepts_both_actions_and_has_no_trading() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
+    let now = engine.now_s();
+    for action in ["agent_read", "get_mandate"] {
+        let body = agent.body(now, json!({ "action": action }), json!({}));
+        let (status, answer) = engine.post("/mandate", &body).await;
+        assert_eq!((status, &answer["agent_code"]), (200, &json!(agent.code)), "{answer}");
+        assert_eq!(answer["mandate"], Value::Null);
+        assert!(answer["mandate_note"].is_string());
+        let policy = answer["policy"].as_object().unwrap();
+        assert!(!policy.contains_key("trading") && !policy.contains_key("morpho"), "{answer}");
+        assert_eq!(answer["networks"], json!(["eip155:8453", "eip155:1187947933"]));
+    }
+    let other = agent.body(now, json!({ "action": "trade" }), json!({}));
+    assert_eq!(engine.post("/mandate", &other).await.0, 401);
+}
+
+#[tokio::test]
+async fn row_settlement_callback_without_a_proof_moves_forward_only() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
+    let now = engine.now_s();
+    let (_status, signed) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 1))).await;
+    let id = signed["transaction_id"].as_str().unwrap();
+    let report = |event: &str, hash: Option<&str>| json!({ "agent_code": agent.code, "transaction_id": id, "event": event, "tx_hash": hash });
+    let (status, answer) = engine.post("/callback", &report("failed", None)).await;
+    assert_eq!((status, &answer["new_status"]), (200, &json!("failed")), "{answer}");
+    // Nobody has shown that the payment settled, so the status neither goes back nor claims it.
+    let (status, answer) = engine.post("/callback", &report("settled", Some(TX))).await;
+    assert_eq!((status, &answer["new_status"]), (200, &json!("failed")), "{answer}");
+    let signed_report = agent.body(
+        now,
+        json!({ "callback": { "event": "settled", "transaction_id": id, "tx_hash": TX } }),
+        json!({ "event": "settled", "transaction_id": id, "tx_hash": TX }),
+    );
+    let (status, answer) = engine.post("/callback", &signed_report).await;
+    assert_eq!((status, &answer["new_status"]), (200, &json!("settled")), "{answer}");
+    let (_status, answer) = engine.post("/callback", &report("failed", None)).await;
+    assert_eq!(answer["new_status"], "settled");
+    // A caller without a proof learns nothing about other agents and ids.
+    let mut foreign = report("submitted", None);
+    foreign["agent_code"] = json!("ZZZ999");
+    assert_eq!(engine.post("/callback", &foreign).await.0, 401);
+    let mut unknown = report("submitted", None);
+    unknown["transaction_id"] = json!("6fa459ea-ee8a-4ca4-894e-db77e160355e");
+    assert_eq!(engine.post("/callback", &unknown).await.0, 404);
+    engine.operator().must("wallet lock").await;
+    let (status, answer) = engine.post("/callback", &report("submitted", None)).await;
+    assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")));
+}
+
+#[tokio::test]
+async fn row_receipt_names_the_agent_by_code_and_name() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
+    let (_status, signed) =
+        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 1))).await;
+    let receipt =
+        engine.get(&format!("/receipt/{}", signed["transaction_id"].as_str().unwrap())).await.1;
+    assert_eq!(receipt["intent"]["agent"], json!({ "code": agent.code, "name": "bot" }));
+}
+
+#[tokio::test]
+async fn row_policy_has_no_trades_and_no_loans() {
+    let (engine, _agent) = wallet("--day 10 --txn 10 --auto 5").await;
+    let mut operator = engine.operator();
+    for line in [
+        "policy create t --trading",
+        "policy create l --lending",
+        "policy create n --networks 4663",
+        "policy edit p --trading",
+        "quote pay 1 ETH USDC",
+        "venues",
+        "positions",
+        "allowances",
+    ] {
+        let outcome = operator.outcome(line).await;
+        let fault = outcome.reply.result.expect_err(line);
+        assert_eq!(fault.code.text(), "BAD_INPUT", "{line}: {fault}");
+    }
+}
+
+#[tokio::test]
+async fn row_networks_are_six_and_each_can_be_disabled() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 0").await;
+    let mut operator = engine.operator();
+    let listed = serde_json::to_value(operator.must("network list").await).unwrap().to_string();
+    for (chain, known) in [("4663", false), ("46630", false), ("8453", true), ("11155111", true)] {
+        assert_eq!(listed.contains(&format!("eip155:{chain}\"")), known, "{chain}: {listed}");
+        let line = format!("network enable {chain}");
+        assert_eq!(operator.outcome(&line).await.reply.result.is_ok(), known, "{line}");
+        let line = format!("config get networks.{chain}.rpc");
+        assert_eq!(operator.outcome(&line).await.reply.result.is_ok(), known, "{line}");
+    }
+    // An offer on a network of the full edition is unknown here.
+    let now = engine.now_s();
+    let foreign = header(&challenge(ChainId(4663), 1_000, "https://api.example.com/x"));
+    let (status, answer) = engine.post("/sign", &agent.sign_body(now, &foreign)).await;
+    assert_eq!((status, &answer["code"]), (400, &json!("UNKNOWN_NETWORK")), "{answer}");
+    // A held request is not signed after its network was disabled.
+    let (status, held) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 2))).await;
+    assert_eq!(status, 202, "{held}");
+    operator.must("network disable base").await;
+    let id = held["request_id"].as_str().unwrap();
+    let approved = operator.outcome(&format!("approve {id} --yes")).await.reply.result;
+    assert!(approved.is_err(), "{approved:?}");
+    let polled = engine.get(&format!("/sign/status/{id}")).await.1;
+    assert!(polled.get("header_value").is_none(), "{polled}");
+}
+
+#[test]
+fn row_key_derivation_is_64_mib() {
+    let edition = Edition::payments();
+    assert_eq!(edition.kdf, KdfParams { memory_kib: 65_536, iterations: 3, parallelism: 4 });
+    // Files of the full edition open too.
+    assert_eq!(edition.kdf_bounds.check(&KdfParams::FULL), Ok(()));
+}
+
+#[test]
+fn texts_for_agents_name_only_what_the_edition_has() {
+    let edition = Edition::payments();
+    for text in [skill_of(&edition), helper_of(&edition)] {
+        for word in [
+            "agent_id",
+            "MISSING_AGENT_ID",
+            "/trade",
+            "/venues",
+            "/position",
+            "/balances",
+            "lend",
+            "[[",
+        ] {
+            assert!(!text.contains(word), "{word}");
+        }
+        assert!(text.contains("agent_code"));
+    }
+    for text in [skill_of(&Edition::full()), helper_of(&Edition::full())] {
+        assert!(text.contains("agent_id") && text.contains("/trade") && !text.contains("[["));
+    }
+}
