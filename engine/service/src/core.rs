@@ -83,6 +83,8 @@ pub struct Core {
     gate: Arc<Gate>,
     rules: Rules,
     retention: Retention,
+    /// Whether the journal's index leads from a transaction to its payment.
+    indexes_transactions: bool,
     /// Why the journal does not match the wallet; `None` if no mismatch is known. While set, no payment is automatic.
     untrusted_reason: Option<String>,
     /// Whether the last unlock verified the journal, or the operator accepted it. False until the first unlock.
@@ -125,6 +127,7 @@ impl Core {
             gate,
             rules,
             retention: edition.retention,
+            indexes_transactions: edition.wire.receipts_by_hash,
             untrusted_reason: None,
             is_verified: false,
             failure: None,
@@ -357,6 +360,9 @@ impl Core {
                 self.journal.record_settlement(settlement)?;
                 if reported {
                     self.journal.index_settled(settlement)?;
+                }
+                if self.indexes_transactions {
+                    self.journal.index_transaction(settlement)?;
                 }
             }
             None => {}

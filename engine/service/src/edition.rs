@@ -40,6 +40,8 @@ pub struct AgentWire {
     pub paths: Paths,
     /// The name of the agent's code in receipts.
     pub receipt_agent: &'static str,
+    /// Whether `/receipt` also takes a transaction hash, from this machine.
+    pub receipts_by_hash: bool,
     /// Whether the answer with a payment header names the x402 version.
     pub names_version: bool,
     /// Whether `/callback` accepts a report without a proof, because the transaction id is a secret of the agent.
@@ -56,6 +58,7 @@ impl AgentWire {
         read_actions: &["agent_read"],
         paths: Paths::All,
         receipt_agent: "id",
+        receipts_by_hash: false,
         names_version: true,
         unsigned_callback: false,
         skill_type: "text/plain; charset=utf-8",
@@ -81,6 +84,7 @@ impl AgentWire {
             "/openapi.json",
         ]),
         receipt_agent: "code",
+        receipts_by_hash: true,
         names_version: false,
         unsigned_callback: true,
         skill_type: "text/markdown; charset=utf-8",

@@ -13,7 +13,7 @@ use bursar_domain::{Event, LaneAsk, Request, Status};
 use super::chain::Journal;
 use super::codec;
 use super::error::JournalError;
-use super::store::{encode_record, id_key};
+use super::store::{encode_record, id_key, transaction_key};
 
 /// Returns the index key of the settled payments of a bearer agent's ask; `None` for a signed ask, which is paid at
 /// most once.
@@ -117,6 +117,21 @@ impl Journal {
             }
         }
         Ok(true)
+    }
+
+    /// Indexes a settlement's transaction under the entry that was just appended.
+    ///
+    /// Until the chain shows the payment in the transaction, the first report that names it counts.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn index_transaction(&mut self, settlement: &Settlement) -> Result<(), JournalError> {
+        let Some(hash) = settlement.tx_hash else { return Ok(()) };
+        let key = transaction_key(hash);
+        if settlement.stage == Stage::Verified || self.entry_of_key(&key)?.is_none() {
+            self.pending.index.push((key, self.head.seq));
+        }
+        Ok(())
     }
 
     /// Indexes the report that was just appended, so that a repeat gets the same answer.

@@ -4,11 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use alloy_primitives::B256;
 use bursar_core::ids::RequestId;
 use bursar_core::stored;
 use bursar_domain::payee::Payee;
 use bursar_domain::payees::{PaymentTotals, Tally};
-use bursar_domain::{Request, Settlement};
+use bursar_domain::{Event, Request, Settlement};
 use serde::{Deserialize, Serialize};
 
 use super::codec::{self, RECORD_CAPACITY_BYTES};
@@ -206,6 +207,21 @@ pub trait Reader: Send + Sync + fmt::Debug {
     }
     /// Visits the entries after `seq` in order.
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
+    /// Returns the request whose settlement names a transaction, if the journal indexes transactions.
+    fn request_of_transaction(&self, hash: B256) -> Result<Option<Request>, StoreError> {
+        let rows = self.index_rows(&transaction_key(hash))?;
+        let Some((_key, seq)) = rows.first() else { return Ok(None) };
+        let mut settled = None;
+        self.read_after(seq.saturating_sub(1), &mut |bytes| {
+            settled = match codec::event(bytes) {
+                Some(Event::SettlementReported { settlement, .. }) => Some(settlement.id),
+                Some(Event::SettlementChecked { id, .. }) => Some(id),
+                _other => None,
+            };
+            false
+        })?;
+        settled.map_or(Ok(None), |id| self.request(id))
+    }
 }
 
 /// Maximum number of rows of a search in the index.
@@ -222,6 +238,11 @@ pub(super) fn prefix_key(prefix: &str) -> Option<Vec<u8>> {
         digits.pop();
     }
     Some([b"i".to_vec(), hex::decode(digits).ok()?].concat())
+}
+
+/// Returns the index key of a settlement's transaction.
+pub(super) fn transaction_key(hash: B256) -> Vec<u8> {
+    [b"t".as_slice(), hash.as_slice()].concat()
 }
 
 /// Returns the index key of a request id.

@@ -183,6 +183,22 @@ async fn row_receipt_names_the_agent_by_code_and_name() {
     let receipt =
         engine.get(&format!("/receipt/{}", signed["transaction_id"].as_str().unwrap())).await.1;
     assert_eq!(receipt["intent"]["agent"], json!({ "code": agent.code, "name": "bot" }));
+    // Also by the hash of a reported transaction; the test's caller is on this machine.
+    let by_hash = format!("/receipt/{TX}");
+    assert_eq!(engine.get(&by_hash).await.0, 404, "nothing was reported");
+    let report = json!({ "agent_code": agent.code, "transaction_id": signed["transaction_id"],
+        "event": "submitted", "tx_hash": TX });
+    assert_eq!(engine.post("/callback", &report).await.0, 200);
+    let (status, found) = engine.get(&by_hash).await;
+    assert_eq!((status, &found["transactionId"]), (200, &signed["transaction_id"]), "{found}");
+    assert_eq!(found["settlement"]["txHash"], TX);
+    // A second payment cannot take the hash before the chain shows it there.
+    let (_status, other) =
+        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 2))).await;
+    let mut claim = report.clone();
+    claim["transaction_id"] = other["transaction_id"].clone();
+    assert_eq!(engine.post("/callback", &claim).await.0, 200);
+    assert_eq!(engine.get(&by_hash).await.1["transactionId"], signed["transaction_id"]);
 }
 
 #[tokio::test]
