@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use bursar_boot::service::{Platform, Scope};
-use bursar_control::grammar::{ConfigOrder, Order, absent};
+use bursar_control::grammar::{CommandSet, ConfigOrder, Order, absent};
 use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
 use bursar_core::edition::EditionName;
@@ -344,6 +344,12 @@ impl GlobalOptions {
     /// Returns where the data folder is if no option names it.
     pub(crate) fn folder_rule(&self) -> FolderRule {
         Edition::of(self.edition).folder
+    }
+
+    /// Returns the commands of the program.
+    pub(crate) fn commands(&self) -> CommandSet {
+        let lacks = Edition::of(self.edition).command_line.lacks;
+        CommandSet { program: self.edition.program(), lacks }
     }
 
     /// Opens the data folder, and creates it if it is missing.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::text::{Zone, countdown};
+use bursar_core::text::{Zone, countdown, for_program};
 use bursar_engine::edition::{Edition, FolderRule};
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
@@ -118,6 +118,7 @@ async fn with_folder(
         history: Some(folder.path().join(HISTORY_FILE)),
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
+        commands: global.commands(),
     };
     match claim(&folder, global.edition, ENGINE_WAIT)? {
         Instance::Running(file) => {
@@ -153,9 +154,10 @@ async fn run_own_engine(
     let ended = run_console(&engine, password, setup, kind, &mut signals).await;
     signals.terminal_restored();
     if ended.as_ref().is_ok_and(|ended| ended.queue.keeps_engine) {
-        print_line(
+        print_line(&for_program(
             "The engine keeps running in this terminal: ^C stops it, and `bursar` in another one attaches a console.",
-        );
+            global.edition.program(),
+        ));
         signals.next().await;
     }
     // A signal during the orderly stop may end the process early: committed entries survive a kill.
@@ -213,6 +215,7 @@ async fn show(
         shows_secrets: oneshot::out_is_terminal(),
         reason,
         folder_option: setup.folder_option,
+        commands: setup.commands,
     };
     let mut out = io::stdout();
     let streams = plain::Streams {

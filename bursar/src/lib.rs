@@ -28,7 +28,6 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bursar_control::grammar::Order;
 use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
@@ -90,7 +89,7 @@ fn run_piped_session(global: &GlobalOptions) -> u8 {
     for line in io::stdin().lines() {
         let ended = match line {
             Ok(line) if line.trim().is_empty() || line.trim_start().starts_with('#') => continue,
-            Ok(line) => match Order::parse_line(&line) {
+            Ok(line) => match global.commands().parse_line(&line) {
                 Ok(order) => dispatch(global, Command::Order(Box::new(order))),
                 Err(error) => {
                     report_failure("session", global, Fault::because(Code::BadInput, error.0))

@@ -1,5 +1,6 @@
 //! `bursar-pay` next to `bursar`: whose folder is whose, and what each program has.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -109,6 +110,39 @@ fn a_backup_of_another_edition_is_refused_and_changes_nothing() {
     let again = Stick::new();
     again.must(&format!("wallet restore {}", backup.display()));
     assert_eq!(again.must("wallet status")["name"], "main");
+}
+
+/// Starts a session and returns it with what it printed before it refused a line that is no command.
+fn session(mut command: Command) -> (Engine, String) {
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"no-such-command\n").unwrap();
+    let (mut printed, mut line) = (String::new(), String::new());
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    while !line.contains("no-such-command") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0, "the session ended: {printed}");
+        printed.push_str(&line);
+    }
+    (Engine(child), printed)
+}
+
+#[test]
+fn twenty_sessions_that_start_together_share_one_engine() {
+    let stick = Stick::new();
+    stick.must("wallet create main");
+    let program = stick.dir.path().join("bursar-pay");
+    let sessions: Vec<(Engine, String)> = std::thread::scope(|scope| {
+        let start = |_n| scope.spawn(|| session(stick.command(&program, "--plain")));
+        let started: Vec<_> = (0..20).map(start).collect();
+        started.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let owners =
+        sessions.iter().filter(|(_session, text)| text.contains("The engine runs in this console"));
+    assert_eq!(owners.count(), 1);
+    for (_session, text) in &sessions {
+        assert!(text.contains("main") && !text.contains("bursar "), "{text}");
+    }
 }
 
 #[test]

@@ -19,9 +19,10 @@ mod status;
 mod trading;
 mod wallet;
 
+use bursar_core::edition::EditionName;
 use bursar_core::text::snippet;
-use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityOrder, WatchOrder};
@@ -170,21 +171,62 @@ pub fn shorten(error: &mut clap::Error) {
     }
 }
 
-impl Order {
+/// The commands of one program: its name, and what its edition lacks of the grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommandSet {
+    /// The name of the program.
+    pub program: &'static str,
+    /// The commands and options that the program does not have, as in [`absent::hide`].
+    pub lacks: &'static [&'static str],
+}
+
+impl Default for CommandSet {
+    /// Returns the commands of the full edition.
+    fn default() -> Self {
+        Self { program: EditionName::default().program(), lacks: &[] }
+    }
+}
+
+impl CommandSet {
     /// Parses a console line with shell quoting.
     ///
     /// # Errors
     /// clap's message. The output of `--help` is also returned as an error.
-    pub fn parse_line(line: &str) -> Result<Self, LineError> {
+    pub fn parse_line(&self, line: &str) -> Result<Order, LineError> {
         let words = shlex::split(line)
             .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
-        match Line::try_parse_from(words) {
+        let mut tree = self.tree();
+        let parsed = tree.try_get_matches_from_mut(words).and_then(|matches| {
+            match absent::used(&tree, &matches, self.lacks) {
+                None => Line::from_arg_matches(&matches),
+                Some(used) => {
+                    let message = format!("{} has no `{used}`", self.program);
+                    Err(tree.error(ErrorKind::UnknownArgument, message))
+                }
+            }
+        });
+        match parsed {
             Ok(line) => Ok(line.order),
             Err(mut error) => {
                 shorten(&mut error);
                 Err(LineError(error.to_string()))
             }
         }
+    }
+
+    /// Returns the command tree, for completion and help.
+    pub fn tree(&self) -> clap::Command {
+        absent::hide(Order::tree(), self.lacks)
+    }
+}
+
+impl Order {
+    /// Parses a console line with shell quoting.
+    ///
+    /// # Errors
+    /// clap's message. The output of `--help` is also returned as an error.
+    pub fn parse_line(line: &str) -> Result<Self, LineError> {
+        CommandSet::default().parse_line(line)
     }
 
     /// Returns the command tree, for completion and the manual.

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, LazyLock};
 
 use bursar_control::answers::NamesAnswer;
-use bursar_control::grammar::Order;
 use bursar_control::grammar::names::{NameKind, unquoted};
+use bursar_control::grammar::{CommandSet, Order};
 use bursar_core::fault::Fault;
 use clap::Command;
 use clap_complete::engine::{self, CompletionCandidate};
@@ -26,14 +26,14 @@ pub(crate) struct CompletedLine {
 }
 
 /// Completes the last word by what is under the cursor: a command, an option, the value of an option or an argument.
-pub(crate) fn complete(line: &str, server: &Server) -> CompletedLine {
+pub(crate) fn complete(line: &str, server: &Server, commands: &CommandSet) -> CompletedLine {
     let (before, word) = line.split_at(last_word(line));
     let mut words: Vec<OsString> =
         shlex::split(before).unwrap_or_default().into_iter().map(OsString::from).collect();
     words.push(word.into());
     let names = Arc::new(names(server));
     let candidates = move |kind, typed: &OsStr| matching(&names, kind, typed);
-    let (mut tree, index) = (with_names(Order::tree(), &candidates), words.len() - 1);
+    let (mut tree, index) = (with_names(commands.tree(), &candidates), words.len() - 1);
     let found = engine::complete(&mut tree, words, index, None).unwrap_or_default();
     let shown = found.iter().filter(|one| !one.is_hide_set());
     let texts = shown.filter_map(|one| one.get_value().to_str()).map(str::to_owned);
@@ -145,7 +145,7 @@ mod tests {
     use bursar_core::codes::Code;
 
     fn of(line: &str) -> (String, usize) {
-        let completed = complete(line, &Server::default());
+        let completed = complete(line, &Server::default(), &CommandSet::default());
         (completed.line, completed.choices.len())
     }
 
@@ -197,7 +197,7 @@ mod tests {
             ("config set lock.i", "config set lock.idle "),
             ("policy create care", "policy create care"),
         ] {
-            assert_eq!(complete(line, &server).line, completed, "{line}");
+            assert_eq!(complete(line, &server, &CommandSet::default()).line, completed, "{line}");
         }
     }
 

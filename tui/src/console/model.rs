@@ -31,7 +31,7 @@ pub(crate) mod words;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
-use bursar_control::grammar::Order;
+use bursar_control::grammar::{CommandSet, Order};
 use bursar_control::wire::ToEngine;
 use bursar_core::fault::Fault;
 use bursar_core::settings::ConsoleTime;
@@ -198,6 +198,8 @@ pub struct Setup {
     pub history: Option<PathBuf>,
     /// The time zone of this machine.
     pub zone: Zone,
+    /// The commands of this program.
+    pub commands: CommandSet,
 }
 
 /// A key that decides counts only if no other key follows for this long: two keys this close together are a paste.

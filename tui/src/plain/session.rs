@@ -278,9 +278,9 @@ impl Session {
     }
 
     fn command(&mut self, line: &str) {
-        match typed::read(line) {
+        match typed::read(line, &self.setup.commands) {
             typed::Command::Nothing => {}
-            typed::Command::Help => self.print(&words::help()),
+            typed::Command::Help => self.print(&words::help(&self.setup.commands)),
             typed::Command::Next => self.print_next_step(),
             typed::Command::Quit if self.setup.owner => self.ask(Question::Leave),
             typed::Command::Quit => self.effects.push(Effect::Leave(0)),

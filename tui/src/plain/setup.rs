@@ -1,5 +1,7 @@
 //! The options of the plain console.
 
+use bursar_control::grammar::CommandSet;
+
 /// Largest number of columns of a line.
 pub(super) const WIDTH_MAX: u16 = 80;
 
@@ -20,6 +22,8 @@ pub struct Setup {
     pub reason: Option<String>,
     /// The option that selects the same data folder in a shell; empty for the default folder.
     pub folder_option: String,
+    /// The commands of this program.
+    pub commands: CommandSet,
 }
 
 impl Setup {

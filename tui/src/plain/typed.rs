@@ -1,6 +1,6 @@
 //! The meaning of a command line.
 
-use bursar_control::grammar::{Approve, Deny, Order};
+use bursar_control::grammar::{Approve, CommandSet, Deny, Order};
 
 use super::question::Wanted;
 
@@ -18,11 +18,13 @@ pub(super) enum Command {
     Text(String),
 }
 
-/// Reads a line. Operators type `bursar` or the colon of the full screen out of habit.
-pub(super) fn read(line: &str) -> Command {
+/// Reads a line. Operators type the program's name or the colon of the full screen out of habit.
+pub(super) fn read(line: &str, commands: &CommandSet) -> Command {
     let line = line.trim();
     let line = line.strip_prefix(':').unwrap_or(line);
-    let line = line.strip_prefix("bursar ").unwrap_or(line).trim();
+    let line =
+        line.strip_prefix(commands.program).filter(|rest| rest.starts_with(' ')).unwrap_or(line);
+    let line = line.trim();
     match line {
         "" => return Command::Nothing,
         "help" | "?" => return Command::Help,
@@ -31,16 +33,16 @@ pub(super) fn read(line: &str) -> Command {
         _other => {}
     }
     if let Some(of) = line.strip_prefix("help ") {
-        return parse(&format!("{of} --help"));
+        return parse(&format!("{of} --help"), commands);
     }
     match several_ids(line) {
         Some(ids) => Command::Decide(ids.into_iter().map(approval).collect()),
-        None => parse(line),
+        None => parse(line, commands),
     }
 }
 
-fn parse(line: &str) -> Command {
-    match Order::parse_line(line) {
+fn parse(line: &str, commands: &CommandSet) -> Command {
+    match commands.parse_line(line) {
         // `--yes` and `--confirm` do not replace the question, because an approval covers a card that was printed.
         Ok(Order::Approve(Approve { id, card, .. })) => {
             Command::Decide(vec![Wanted { digest: card, ..approval(id) }])
@@ -79,6 +81,31 @@ pub(super) fn denial(id: String, reason: Vec<String>) -> Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(line: &str) -> Command {
+        super::read(line, &CommandSet::default())
+    }
+
+    #[test]
+    fn a_program_knows_its_own_name_and_lacks_what_its_edition_lacks() {
+        let commands =
+            CommandSet { program: "bursar-pay", lacks: &["venues", "policy create --trading"] };
+        let read = |line: &str| super::read(line, &commands);
+        assert!(
+            matches!(read("bursar-pay status"), Command::Run(order) if order.name() == "status")
+        );
+        for line in ["venues", "policy create p --trading"] {
+            assert!(
+                matches!(read(line), Command::Text(text) if text.contains("bursar-pay has no")),
+                "{line}"
+            );
+        }
+        assert!(
+            matches!(read("help policy create"), Command::Text(text) if !text.contains("--trading"))
+        );
+        let help = super::super::words::help(&commands);
+        assert!(help.contains("policy") && !help.contains("venues"), "{help}");
+    }
 
     #[test]
     fn lines_are_read_with_and_without_the_habits_of_other_consoles() {

@@ -1,6 +1,6 @@
 //! The console's own texts, in ASCII.
 
-use bursar_control::grammar::Order;
+use bursar_control::grammar::CommandSet;
 use bursar_core::text;
 
 use super::setup::Setup;
@@ -18,6 +18,7 @@ const OWN_WORDS: [(&str, &str); 3] = [
 pub(super) fn fit(text: &str, setup: &Setup) -> String {
     // Our texts shorten with one character that not every terminal can show.
     let text = text.replace('\u{2026}', "...");
+    let text = text::for_program(&text, setup.commands.program);
     oneshot::fit(&text, Some(setup.columns()), setup.color)
 }
 
@@ -60,8 +61,8 @@ pub(super) fn state(server: &Server, owner: bool) -> String {
 }
 
 /// Returns the list of commands.
-pub(super) fn help() -> String {
-    let tree = Order::tree();
+pub(super) fn help(commands: &CommandSet) -> String {
+    let tree = commands.tree();
     let commands = tree.get_subcommands().filter(|one| !one.is_hide_set());
     let commands = commands.map(|one| {
         let about = one.get_about().map(ToString::to_string).unwrap_or_default();

@@ -20,6 +20,10 @@ fn hide_one(command: Command, path: &str) -> Command {
             },
         );
     }
+    // A console's grammar has no commands about the machine.
+    if command.find_subcommand(word).is_none() {
+        return command;
+    }
     command.mut_subcommand(
         word,
         |sub| if rest.is_empty() { sub.hide(true) } else { hide_one(sub, rest) },

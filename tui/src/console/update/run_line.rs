@@ -26,7 +26,12 @@ pub(super) fn handle_key(
         _other => {}
     }
     let completed = (action == Some(KeyAction::Complete))
-        .then(|| model.line.as_ref().map(|line| complete::complete(&line.text(), &model.server)))
+        .then(|| {
+            model
+                .line
+                .as_ref()
+                .map(|line| complete::complete(&line.text(), &model.server, &model.setup.commands))
+        })
         .flatten();
     let Some(line) = &mut model.line else { return Vec::new() };
     if let Some(completed) = completed {
@@ -65,8 +70,9 @@ fn run_entered_line(model: &mut Model) -> Vec<Intent> {
         return if model.setup.owner { super::effects::leave(model) } else { vec![Intent::Quit] };
     }
     // Operators type the program's name out of habit, and hints for a shell begin with it.
-    let bare = text.strip_prefix("bursar ").unwrap_or(&text);
-    match Order::parse_line(bare) {
+    let commands = model.setup.commands;
+    let habit = text.strip_prefix(commands.program).filter(|rest| rest.starts_with(' '));
+    match commands.parse_line(habit.unwrap_or(&text)) {
         Ok(order) => {
             // Keep only valid commands: other input may be a seed phrase that was pasted by mistake.
             model.line_history.remember(&text);
