@@ -348,8 +348,8 @@ impl GlobalOptions {
 
     /// Returns the commands of the program.
     pub(crate) fn commands(&self) -> CommandSet {
-        let lacks = Edition::of(self.edition).command_line.lacks;
-        CommandSet { program: self.edition.program(), lacks }
+        let absent = Edition::of(self.edition).command_line.lacks;
+        CommandSet { program: self.edition.program(), absent }
     }
 
     /// Opens the data folder, and creates it if it is missing.

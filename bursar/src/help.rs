@@ -34,7 +34,9 @@ const TOPICS: [(&str, &str); 11] = [
 pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
     let edition = global.edition;
     let known = match words {
-        [] => Ok(crate::cli::command(edition).render_long_help().to_string() + &topics_line()),
+        [] => {
+            Ok(crate::cli::command(edition).render_long_help().to_string() + &topics_line(edition))
+        }
         [word] => topic_text(edition, word).map_or_else(|| help_of(edition, words), Ok),
         path => help_of(edition, path),
     };
@@ -46,17 +48,30 @@ pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
     print_result("help", global, &data, text.as_bytes())
 }
 
-fn topics_line() -> String {
-    let names: Vec<&str> = TOPICS.iter().map(|(name, _text)| *name).collect();
+/// Returns the topics of an edition: not those about commands that its program lacks.
+fn topics(edition: EditionName) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    let lacks = Edition::of(edition).command_line.lacks;
+    let is_there = move |name: &str| {
+        !lacks.iter().any(|path| path.strip_prefix("help ").is_some_and(|topic| topic == name))
+    };
+    TOPICS.iter().filter(move |(name, _text)| is_there(name))
+}
+
+fn topics_line(edition: EditionName) -> String {
+    let names: Vec<&str> = topics(edition).map(|(name, _text)| *name).collect();
     format!("\nTopics: {}\n", names.join(", "))
 }
 
 fn topic_text(edition: EditionName, name: &str) -> Option<String> {
-    let (name, text) = TOPICS.iter().find(|(topic, _text)| *topic == name)?;
+    let (name, text) = topics(edition).find(|(topic, _text)| *topic == name)?;
     let text = match *name {
         "exit-codes" => exit_codes(),
         "options" => options(edition),
-        _written => (*text).to_owned(),
+        _written => {
+            let lacks_demo = Edition::of(edition).command_line.lacks.contains(&"demo");
+            let lines = text.split_inclusive('\n');
+            lines.filter(|line| !(lacks_demo && line.contains("bursar demo"))).collect()
+        }
     };
     Some(for_program(&text, edition.program()).into_owned())
 }

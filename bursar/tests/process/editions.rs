@@ -160,7 +160,7 @@ fn commands_and_options_of_other_lanes_do_not_exist() {
         assert!(exit == 2 && message.contains("bursar-pay has no"), "{line}: {told}");
     }
     let program = stick.dir.path().join("bursar-pay");
-    for line in ["--help", "help policy create", "help", "help quickstart"] {
+    for line in ["--help", "help policy create", "help", "help quickstart", "help scripting"] {
         let Output { stdout, .. } = stick.command(&program, line).output().unwrap();
         let text = String::from_utf8(stdout).unwrap();
         assert!(text.contains("bursar-pay") && !text.contains("  bursar "), "{line}: {text}");

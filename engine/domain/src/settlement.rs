@@ -4,7 +4,9 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, RequestId};
-use bursar_core::limits::{REPORTS_PER_PAYMENT_MAX, SETTLEMENT_CHECK_MS_MAX};
+use bursar_core::limits::{
+    REPORTS_PER_PAYMENT_MAX, SETTLEMENT_CHECK_MS_MAX, UNPROVEN_REPORTS_PER_PAYMENT_MAX,
+};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
@@ -225,32 +227,27 @@ impl Settlement {
 
     /// Returns the settlement after a report; `None` if the report changes nothing.
     ///
-    /// `check_chain` enables the chain lookup of a settled payment. Without a proof of the agent (`is_proven`) such a
-    /// report only starts the lookup: the payment counts as settled when the chain shows it.
+    /// `check_chain` enables the chain lookup of a settled payment.
     pub fn after_report(
         &self,
         content: &ReportContent,
         now: Utc,
         check_chain: bool,
-        is_proven: bool,
     ) -> Option<Self> {
-        let is_settled = content.kind == ReportKind::Settled;
-        let to = if is_settled && !is_proven { Stage::Submitted } else { content.kind.stage() };
-        let findable = is_settled && check_chain && content.tx_hash.or(self.tx_hash).is_some();
+        let to = content.kind.stage();
         let fresh = self.reports == 0;
         let other_hash = content.tx_hash.is_some() && content.tx_hash != self.tx_hash;
         // The lookup's result overrides every report about the same transaction.
         let final_now = match self.check {
             Check::Verified { .. } => true,
-            Check::Reverted { .. } => !other_hash || !is_settled,
+            Check::Reverted { .. } => !other_hash || to != Stage::Settled,
             Check::Off
             | Check::Pending { .. }
             | Check::Mismatch { .. }
             | Check::NotFound
             | Check::Unavailable => false,
         };
-        let starts_lookup = !is_proven && findable && self.check == Check::Off && to == self.stage;
-        let moves = fresh || to > self.stage || (to == self.stage && other_hash) || starts_lookup;
+        let moves = fresh || to > self.stage || (to == self.stage && other_hash);
         if final_now || !moves || self.reports >= REPORTS_PER_PAYMENT_MAX {
             return None;
         }
@@ -262,9 +259,54 @@ impl Settlement {
         next.reports = self.reports.saturating_add(1);
         if to == Stage::Settled {
             next.settled = self.settled.or(Some(now));
-        }
-        if is_settled {
+            let findable = check_chain && next.tx_hash.is_some();
             next.check = if findable { Check::Pending { since: now } } else { Check::Off };
+        }
+        Some(next)
+    }
+
+    /// Returns the settlement after a report without a proof of the agent; `None` if the report changes nothing.
+    ///
+    /// Such a report of a settlement only starts our own lookup, and none changes what a proven report or the lookup
+    /// found. Half of the reports of a payment remain for the agent.
+    pub fn after_unproven_report(
+        &self,
+        content: &ReportContent,
+        now: Utc,
+        check_chain: bool,
+    ) -> Option<Self> {
+        let is_over = match self.check {
+            Check::Verified { .. } | Check::Pending { .. } => true,
+            Check::Off
+            | Check::Reverted { .. }
+            | Check::Mismatch { .. }
+            | Check::NotFound
+            | Check::Unavailable => self.stage >= Stage::Settled,
+        };
+        if is_over || self.reports >= UNPROVEN_REPORTS_PER_PAYMENT_MAX {
+            return None;
+        }
+        let (to, is_settled) = match content.kind {
+            ReportKind::Submitted => (Stage::Submitted, false),
+            ReportKind::Failed => (Stage::Failed, false),
+            ReportKind::Settled => (Stage::Submitted, true),
+        };
+        let starts_lookup = is_settled && check_chain && content.tx_hash.is_some();
+        let is_first = self.reports == 0;
+        if !(is_first || starts_lookup || to > self.stage) {
+            return None;
+        }
+        let mut next = self.clone();
+        next.stage = to.max(self.stage);
+        next.tx_hash = match is_first || starts_lookup {
+            true => content.tx_hash.or(self.tx_hash),
+            false => self.tx_hash.or(content.tx_hash),
+        };
+        next.error = if to == Stage::Failed { content.error.clone() } else { self.error.clone() };
+        next.reported = now;
+        next.reports = self.reports.saturating_add(1);
+        if starts_lookup {
+            next.check = Check::Pending { since: now };
         }
         Some(next)
     }

@@ -340,7 +340,7 @@ impl Core {
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
-        // Only a report adds an index entry. A chain lookup follows a report, so the index has its settlement.
+        // A report without a proof settles nothing, so the lookup that it starts may be the first to index the payment.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.index_report(identity);
@@ -358,7 +358,7 @@ impl Core {
             }
             Some(ChangedRecord::Settlement(settlement)) => {
                 self.journal.record_settlement(settlement)?;
-                if reported {
+                if reported || settlement.stage == Stage::Verified {
                     self.journal.index_settled(settlement)?;
                 }
                 if self.indexes_transactions {

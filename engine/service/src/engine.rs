@@ -12,6 +12,7 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::lane::Lane;
 use bursar_core::limits::{DRAIN_TIMEOUT_MS, FREE_DISK_BYTES_MIN};
 use bursar_core::lock_cause::LockCause;
 use bursar_domain::Action;
@@ -423,13 +424,15 @@ fn spawn_background(
     let (core, ports) = (context.core.clone(), context.ports.clone());
     context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
     let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
-    context.tasks.spawn(scan::run(ScanTask {
-        scan: Arc::clone(context.lending.scan()),
-        store: scan_store,
-        core: context.core.clone(),
-        ports: ports.clone(),
-        stopping: stopping.clone(),
-    }));
+    if context.edition.rules.lanes.contains(&Lane::Loan) {
+        context.tasks.spawn(scan::run(ScanTask {
+            scan: Arc::clone(context.lending.scan()),
+            store: scan_store,
+            core: context.core.clone(),
+            ports: ports.clone(),
+            stopping: stopping.clone(),
+        }));
+    }
     context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
     context.tasks.spawn(plans::run(plans::Worker {
         ports: context.ports.clone(),

@@ -32,7 +32,9 @@ pub(crate) use payees::{
     address_of_key, approved_price_key, host_and_parents, host_keys, host_of_key, price_keys,
     rows_equal, similar_keys,
 };
-pub use redb_store::{Checkpoints, RedbStore, check_closed_journal, create_owner_only};
+pub use redb_store::{
+    Checkpoints, RedbStore, check_closed_journal, create_owner_only, edition_of_history,
+};
 pub use slip::{SigningOrder, Slip, Subject, Terms};
 pub use store::{
     Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPayee, VisitRequest,

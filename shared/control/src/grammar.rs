@@ -177,13 +177,13 @@ pub struct CommandSet {
     /// The name of the program.
     pub program: &'static str,
     /// The commands and options that the program does not have, as in [`absent::hide`].
-    pub lacks: &'static [&'static str],
+    pub absent: &'static [&'static str],
 }
 
 impl Default for CommandSet {
     /// Returns the commands of the full edition.
     fn default() -> Self {
-        Self { program: EditionName::default().program(), lacks: &[] }
+        Self { program: EditionName::default().program(), absent: &[] }
     }
 }
 
@@ -197,7 +197,7 @@ impl CommandSet {
             .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
         let mut tree = self.tree();
         let parsed = tree.try_get_matches_from_mut(words).and_then(|matches| {
-            match absent::used(&tree, &matches, self.lacks) {
+            match absent::used(&tree, &matches, self.absent) {
                 None => Line::from_arg_matches(&matches),
                 Some(used) => {
                     let message = format!("{} has no `{used}`", self.program);
@@ -216,7 +216,12 @@ impl CommandSet {
 
     /// Returns the command tree, for completion and help.
     pub fn tree(&self) -> clap::Command {
-        absent::hide(Order::tree(), self.lacks)
+        absent::hide(Order::tree().name(self.program), self.absent)
+    }
+
+    /// Returns whether the program does not have a command or option.
+    pub fn lacks(&self, path: &str) -> bool {
+        self.absent.contains(&path)
     }
 }
 

@@ -283,12 +283,12 @@ pub(crate) fn clamp_size((width, height): (u16, u16)) -> (u16, u16) {
 impl Model {
     pub(crate) fn new(setup: Setup, size: (u16, u16)) -> Self {
         Self {
+            server: Server::of(&setup.commands),
             setup,
             size: clamp_size(size),
             background: None,
             now_ms: 0,
             connection: Connection::Connecting,
-            server: Server::default(),
             focus: Pane::Approvals,
             is_zoomed: false,
             keeps_engine: false,

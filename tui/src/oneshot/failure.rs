@@ -2,7 +2,7 @@
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::text::for_program;
+use bursar_core::text::{for_program, hints_for_program};
 
 use crate::wording;
 
@@ -24,9 +24,14 @@ impl From<Fault> for Failure {
 impl Failure {
     /// Returns the failure with the commands of this program in its sentences.
     pub(super) fn for_program(&self, program: &str) -> Self {
-        let named = |text: &str| for_program(text, program).into_owned();
+        // This refusal names the programs of both editions.
+        if self.fault.code == Code::WrongEdition {
+            return self.clone();
+        }
+        let named = |text: &str| hints_for_program(text, program).into_owned();
         let fault = Fault { message: named(&self.fault.message), ..self.fault.clone() };
-        Self { hint: self.hint().as_deref().map(named), fault }
+        let hint = self.hint().map(|hint| for_program(&hint, program).into_owned());
+        Self { hint, fault }
     }
 
     pub(super) fn hint(&self) -> Option<String> {

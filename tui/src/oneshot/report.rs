@@ -8,7 +8,7 @@ use bursar_control::grammar::StatusOrder;
 use bursar_control::json_version::{self, JsonVersion};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::text::for_program;
+use bursar_core::text::hints_for_program;
 use serde_json::Value;
 
 use super::condition;
@@ -76,7 +76,7 @@ pub(super) fn finish(
         } else {
             let Options { width, color, ref local_time, .. } = *options;
             let fitted = layout::fit(sheet.as_str(), width, color, local_time.as_ref());
-            out.write_all(for_program(&fitted, options.program).as_bytes())
+            out.write_all(hints_for_program(&fitted, options.program).as_bytes())
         };
         written.and_then(|()| out.flush())
     };
@@ -252,7 +252,7 @@ fn exit_code_after_write(written: io::Result<()>, exit: u8, err: &mut dyn Write)
 fn warnings_for_program(warnings: &[Warning], program: &str) -> Vec<Warning> {
     let named = |warning: &Warning| Warning {
         code: warning.code.clone(),
-        message: for_program(&warning.message, program).into_owned(),
+        message: hints_for_program(&warning.message, program).into_owned(),
     };
     warnings.iter().map(named).collect()
 }

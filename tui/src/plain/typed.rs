@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_program_knows_its_own_name_and_lacks_what_its_edition_lacks() {
         let commands =
-            CommandSet { program: "bursar-pay", lacks: &["venues", "policy create --trading"] };
+            CommandSet { program: "bursar-pay", absent: &["venues", "policy create --trading"] };
         let read = |line: &str| super::read(line, &commands);
         assert!(
             matches!(read("bursar-pay status"), Command::Run(order) if order.name() == "status")

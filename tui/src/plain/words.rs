@@ -18,7 +18,7 @@ const OWN_WORDS: [(&str, &str); 3] = [
 pub(super) fn fit(text: &str, setup: &Setup) -> String {
     // Our texts shorten with one character that not every terminal can show.
     let text = text.replace('\u{2026}', "...");
-    let text = text::for_program(&text, setup.commands.program);
+    let text = text::hints_for_program(&text, setup.commands.program);
     oneshot::fit(&text, Some(setup.columns()), setup.color)
 }
 

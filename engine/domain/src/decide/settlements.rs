@@ -39,7 +39,12 @@ pub(super) fn report(
     let room =
         state.settling.len() < SETTLEMENT_CHECKS_MAX && own < SETTLEMENT_CHECKS_PER_AGENT_MAX;
     let (now, looks) = (command.moment.utc, report.check_chain && room);
-    Ok(match before.after_report(&report.content, now, looks, report.is_proven) {
+    let after = if report.is_proven {
+        before.after_report(&report.content, now, looks)
+    } else {
+        before.after_unproven_report(&report.content, now, looks)
+    };
+    Ok(match after {
         None => Decision::reply(Vec::new(), Reply::Reported(before.stage)),
         Some(settlement) => {
             let reply = Reply::Reported(settlement.stage);

@@ -52,6 +52,24 @@ impl Incoming {
         Ok(named)
     }
 
+    /// Counts a call that acts without a proof, before it acts.
+    ///
+    /// # Errors
+    /// `RATE_LIMIT_EXCEEDED`.
+    pub(super) fn count_unproven(&self, api: &Api) -> Result<(), Fault> {
+        let Some(peer) = self.peer else { return Ok(()) };
+        match api.rate.count_unproven(peer.ip(), api.rate_limit()) {
+            Ok(()) => {
+                self.rate_verdict.set(RateVerdict::Unproven);
+                Ok(())
+            }
+            Err(wait) => {
+                self.rate_verdict.set(RateVerdict::UnprovenWaits(wait));
+                Err(Fault::new(Code::RateLimitExceeded))
+            }
+        }
+    }
+
     /// Returns a text field that the endpoint requires. `missing` is the error code if the field is absent or empty.
     pub(super) fn required(&self, name: &str, missing: Code) -> Result<&str, Fault> {
         let text = body::text(&self.body, name)?.filter(|text| !text.is_empty());
@@ -73,6 +91,10 @@ pub(super) enum RateVerdict {
     AgentWaits(WaitMs),
     /// The caller sent too many wrong proofs for the named agent and must wait this long.
     FailedProofWaits(WaitMs),
+    /// The call acts without a proof and was counted against the rate of its address.
+    Unproven,
+    /// The address has exceeded its rate of calls without a proof and must wait this long.
+    UnprovenWaits(WaitMs),
 }
 
 impl RateVerdict {

@@ -30,11 +30,12 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let (id, content) = read(&incoming)?;
-    let is_unsigned =
-        api.edition.wire.unsigned_callback && incoming.body.get("signature").is_none();
-    let caller = match is_unsigned {
-        true => None,
-        false => Some(admit(api, Endpoint::Callback, &incoming)?),
+    let has_proof = incoming.body.get("signature").is_some_and(|proof| *proof != Value::Null);
+    let caller = if has_proof || !api.edition.wire.unsigned_callback {
+        Some(admit(api, Endpoint::Callback, &incoming)?)
+    } else {
+        incoming.count_unproven(api)?;
+        None
     };
     if api.disk_room.is_short() {
         return Err(Fault::new(Code::DiskFull));
@@ -75,13 +76,19 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     Ok(Answer::new(200, body))
 }
 
-/// Converts a fault of the core for a caller without a proof, who learns nothing about wallet and other agents.
+/// Converts a fault of the core for a caller without a proof. All that depend on wallet, agents and payments are one
+/// answer, so the caller learns nothing about them.
 fn hide_state(fault: Fault) -> Fault {
-    match fault.code {
-        Code::WalletLocked | Code::AgentsFrozen => Fault::new(Code::AuthFailed),
-        Code::Unauthorized => Fault::new(Code::TransactionNotFound),
-        _other => fault,
-    }
+    let is_hidden = matches!(
+        fault.code,
+        Code::WalletLocked
+            | Code::AgentsFrozen
+            | Code::AgentSuspended
+            | Code::AgentNotCommissioned
+            | Code::TransactionNotFound
+            | Code::Unauthorized
+    );
+    if is_hidden { Fault::new(Code::AuthFailed) } else { fault }
 }
 
 /// Checks the form of the body. Runs before the proof, because it reveals nothing about any agent.

@@ -97,8 +97,8 @@ fn count_after(
     unproven: impl FnOnce() -> Result<(), WaitMs>,
 ) -> Result<(), WaitMs> {
     match mark.get() {
-        Some(RateVerdict::ForAgent) => Ok(()),
-        Some(RateVerdict::AgentWaits(wait)) => Err(wait),
+        Some(RateVerdict::ForAgent | RateVerdict::Unproven) => Ok(()),
+        Some(RateVerdict::AgentWaits(wait) | RateVerdict::UnprovenWaits(wait)) => Err(wait),
         Some(RateVerdict::FailedProofWaits(wait)) => {
             Err(unproven().map_or_else(|longer| longer.max(wait), |()| wait))
         }

@@ -10,6 +10,7 @@ use bursar_core::lock_cause::LockCause;
 use bursar_core::time::Moment;
 use bursar_domain::apply::ChangedRecord;
 use bursar_domain::payees::{self, Tally};
+use bursar_domain::settlement::Check;
 use bursar_domain::{Action, Entry, Event, State, unsealed_tail};
 use zeroize::Zeroizing;
 
@@ -271,6 +272,13 @@ impl Examination {
             }),
             (Event::SettlementReported { settlement, .. }, None) if settlement.is_settled() => {
                 core.journal.is_settled_indexed(settlement)
+            }
+            (Event::SettlementChecked { id, found: Check::Verified { .. } }, None) => {
+                core.find(*id).and_then(|request| {
+                    let Some(request) = request else { return Ok(true) };
+                    let settlement = core.journal.settlement(&request)?;
+                    settlement.map_or(Ok(true), |known| core.journal.is_settled_indexed(&known))
+                })
             }
             (_no_ask, None) => return,
         };

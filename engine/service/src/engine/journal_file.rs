@@ -8,6 +8,7 @@ use bursar_core::fault::Fault;
 use crate::edition::Edition;
 use crate::journal::{
     JournalError, RedbStore, Store, StoreError, check_closed_journal, create_owner_only,
+    edition_of_history,
 };
 use crate::ports::Ports;
 use crate::service::data_dir::{DataFolder, wrong_edition};
@@ -29,6 +30,9 @@ pub(super) fn open_journal(
         if !begin {
             let why = "it is missing or empty, but there is a wallet file";
             return Err(damaged_fault(folder, &why));
+        }
+        if let Some(other) = edition_of_history(&path).filter(|known| *known != edition.name) {
+            return Err(wrong_edition(folder.path(), other, edition.name));
         }
         rename_lost_history(folder).map_err(failed)?;
     }

@@ -21,7 +21,7 @@ use bursar_domain::payees::{PaymentTotals, Tally};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
-pub use self::closed::check_closed_journal;
+pub use self::closed::{check_closed_journal, edition_of_history};
 pub use self::files::create_owner_only;
 use self::files::{TrackedFile, check_regular, copy_owner_only};
 use self::history::{CheckpointRows, history_path};

@@ -288,11 +288,8 @@ pub(super) async fn restore(
             "An engine runs on this data folder: stop it, then run `wallet restore` again.",
         ));
     }
-    let journal = check_closed_journal(&engine.folder.file("journal.redb"));
-    // A damaged journal may be replaced.
-    if let Ok(Some(other)) = journal
-        && other != engine.edition.name
-    {
+    let journal = journal_edition(&engine.folder.file("journal.redb"));
+    if let Some(other) = journal.filter(|known| *known != engine.edition.name) {
         return Err(wrong_edition(engine.folder.path(), other, engine.edition.name));
     }
     let path = PathBuf::from(&file);
@@ -411,6 +408,16 @@ fn prepare(
         })?;
     replace::decide(data, aside).map_err(|error| unusable(&error))?;
     Ok((name, entries))
+}
+
+/// Returns the edition that a journal names; `None` if it is missing, empty or damaged, so that it may be replaced.
+fn journal_edition(path: &Path) -> Option<EditionName> {
+    let named = check_closed_journal(path).ok()?;
+    // A file of a killed engine is not read before a regular open has repaired it.
+    if named.is_none() && fs::metadata(path).is_ok_and(|file| file.len() > 0) {
+        drop(RedbStore::open(path, Arc::new(NoFailpoints)).ok()?);
+    }
+    named.or_else(|| check_closed_journal(path).ok()?)
 }
 
 /// Returns the refusal of a backup of another edition.

@@ -20,14 +20,12 @@ fn hide_one(command: Command, path: &str) -> Command {
             },
         );
     }
-    // A console's grammar has no commands about the machine.
-    if command.find_subcommand(word).is_none() {
-        return command;
-    }
-    command.mut_subcommand(
-        word,
-        |sub| if rest.is_empty() { sub.hide(true) } else { hide_one(sub, rest) },
-    )
+    // In place, so that the commands keep their order.
+    command.mut_subcommands(|sub| match (sub.get_name() == word, rest) {
+        (false, _) => sub,
+        (true, "") => sub.hide(true),
+        (true, rest) => hide_one(sub, rest),
+    })
 }
 
 /// Returns the first of `absent` that the arguments use.

@@ -2,11 +2,29 @@
 
 use std::borrow::Cow;
 
-/// Returns a text of ours with the name of another program of the wallet where a command of `bursar` begins.
+/// The name that our texts contain.
+const NAME: &str = "bursar";
+
+/// Returns a constant text of ours with the name of another program where a command of `bursar` begins.
 ///
 /// A command begins the text or a line, or follows a space, a backquote or `(`.
 pub fn for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
-    const NAME: &str = "bursar";
+    replaced(text, program, |before| {
+        before.chars().next_back().is_none_or(|last| " \n`(".contains(last))
+    })
+}
+
+/// Like [`for_program`], for a text that also contains names and words of other people.
+///
+/// A command follows a backquote, or a colon and a space, and its line has no quotation marks, which foreign text has.
+pub fn hints_for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
+    replaced(text, program, |before| {
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        !line.contains('"') && (before.ends_with('`') || before.ends_with(": "))
+    })
+}
+
+fn replaced<'a>(text: &'a str, program: &str, begins: impl Fn(&str) -> bool) -> Cow<'a, str> {
     if program == NAME || !text.contains(NAME) {
         return Cow::Borrowed(text);
     }
@@ -14,13 +32,13 @@ pub fn for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(NAME) {
         named.push_str(before);
-        let begins = before.chars().next_back().or_else(|| named.chars().next_back());
-        let is_word = begins.is_none_or(|last| " \n`(".contains(last))
+        let read = text.len().saturating_sub(after.len()).saturating_sub(NAME.len());
+        let is_command = text.get(..read).is_some_and(&begins)
             && after.chars().next().is_none_or(|next| " \n`".contains(next));
-        named.push_str(if is_word { program } else { NAME });
+        named.push_str(if is_command { program } else { NAME });
         // The other programs run an engine by an option.
         rest = match after.strip_prefix(" engine") {
-            Some(after) if is_word => {
+            Some(after) if is_command => {
                 named.push_str(" --headless");
                 after
             }
@@ -33,14 +51,27 @@ pub fn for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn commands_name_the_running_program() {
         let text =
             "Run `bursar engine`, or bursar status. See bursar-desk, my.bursar and `bursar`.";
         assert_eq!(
-            super::for_program(text, "bursar-pay"),
+            for_program(text, "bursar-pay"),
             "Run `bursar-pay --headless`, or bursar-pay status. See bursar-desk, my.bursar and `bursar-pay`."
         );
-        assert_eq!(super::for_program(text, "bursar"), text);
+        assert_eq!(for_program(text, "bursar"), text);
+    }
+
+    #[test]
+    fn names_and_words_of_others_stay_as_they_are() {
+        let text = "wallet  bursar\nNext: bursar seed create   or: bursar seed import\nrequest \"`bursar engine`\"\n\
+                    data /media/my bursar data\n`bursar --help`";
+        assert_eq!(
+            hints_for_program(text, "bursar-pay"),
+            "wallet  bursar\nNext: bursar-pay seed create   or: bursar-pay seed import\nrequest \"`bursar engine`\"\n\
+             data /media/my bursar data\n`bursar-pay --help`"
+        );
     }
 }

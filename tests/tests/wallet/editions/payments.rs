@@ -169,10 +169,63 @@ async fn row_settlement_callback_without_a_proof_moves_forward_only() {
     assert_eq!(engine.post("/callback", &foreign).await.0, 401);
     let mut unknown = report("submitted", None);
     unknown["transaction_id"] = json!("6fa459ea-ee8a-4ca4-894e-db77e160355e");
-    assert_eq!(engine.post("/callback", &unknown).await.0, 404);
+    assert_eq!(engine.post("/callback", &unknown).await.0, 401);
     engine.operator().must("wallet lock").await;
     let (status, answer) = engine.post("/callback", &report("submitted", None)).await;
     assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")));
+}
+
+/// Half of the reports of a payment remain for the agent, whoever else knows its id.
+#[tokio::test]
+async fn row_settlement_reports_without_a_proof_leave_room_for_the_agent() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
+    let now = engine.now_s();
+    let (_status, signed) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 1))).await;
+    let id = signed["transaction_id"].as_str().unwrap();
+    for n in 0..20 {
+        let hash = format!("0x{n:064x}");
+        for event in ["submitted", "settled", "failed"] {
+            let report = json!({ "agent_code": agent.code, "transaction_id": id, "event": event,
+                "tx_hash": hash, "signature": null });
+            let (status, answer) = engine.post("/callback", &report).await;
+            assert_eq!(status, 200, "{answer}");
+            assert_ne!(answer["new_status"], "settled", "nobody has shown it");
+        }
+    }
+    let report = agent.body(
+        now,
+        json!({ "callback": { "event": "settled", "transaction_id": id, "tx_hash": TX } }),
+        json!({ "event": "settled", "transaction_id": id, "tx_hash": TX }),
+    );
+    let (_status, answer) = engine.post("/callback", &report).await;
+    assert_eq!(answer["new_status"], "settled", "{answer}");
+}
+
+#[tokio::test]
+async fn row_rate_limit_counts_reports_without_a_proof_before_they_act() {
+    let setup = Setup {
+        edition: EditionName::Payments,
+        settings: "[server]\nrate_per_minute = 3\n",
+        ..Setup::default()
+    };
+    let engine = TestEngine::start(setup).await;
+    engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
+    let agent = engine.add_agent("bot", "hmac").await;
+    let agent = Agent { code: agent.id, token: agent.token };
+    let (_status, signed) =
+        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 1))).await;
+    let head = || engine.engine.core().view().head;
+    let mut last = head();
+    for n in 0..5 {
+        let report = json!({ "agent_code": agent.code, "event": "settled",
+            "transaction_id": signed["transaction_id"], "tx_hash": format!("0x{n:064x}") });
+        let status = engine.post("/callback", &report).await.0;
+        assert_eq!(status, if n < 3 { 200 } else { 429 });
+        if status == 429 {
+            assert_eq!(head(), last, "a refused report is not recorded");
+        }
+        last = head();
+    }
 }
 
 #[tokio::test]

@@ -54,8 +54,11 @@ impl Model {
         may_retry
     }
 
+    /// Marks topics whose answers are outdated, except for those that the program has no command for.
     pub(crate) fn mark_stale(&mut self, topics: &[Topic]) {
-        self.stale_topics.extend(topics);
+        let lacks_positions = self.setup.commands.lacks("positions");
+        let asked = topics.iter().filter(|topic| **topic != Topic::Positions || !lacks_positions);
+        self.stale_topics.extend(asked);
     }
 
     /// Queues the queries of stale topics, and returns the queued commands that the limits allow now.

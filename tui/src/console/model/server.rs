@@ -7,6 +7,7 @@ use bursar_control::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
     PositionsAnswer, RequestAnswer, SendAnswer, SilentNetworkAnswer, StatusAnswer,
 };
+use bursar_control::grammar::CommandSet;
 use bursar_core::card::Lane;
 use bursar_core::fault::Fault;
 use bursar_core::settings::{ConsolePalette, ConsoleTime, Notices};
@@ -93,6 +94,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Returns the answers before any query: a program without loans has no positions.
+    pub(crate) fn of(commands: &CommandSet) -> Self {
+        let none = PositionsAnswer { positions: Vec::new(), unread: Vec::new(), read: 0 };
+        Self { positions: commands.lacks("positions").then_some(none), ..Self::default() }
+    }
+
     /// Stores an answer. `now_ms` is this console's clock.
     pub(crate) fn store(&mut self, topic: Topic, answer: Answer, now_ms: u64) {
         self.query_failures.remove(&topic);

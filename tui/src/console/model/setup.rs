@@ -1,10 +1,11 @@
 //! The first steps: everything that an agent needs before it can pay, with a command for each step.
 
 use bursar_control::answers::AgentAnswer;
+use bursar_control::grammar::CommandSet;
 use bursar_core::auth::AuthMode;
 
-use super::Model;
 use super::server::Server;
+use super::{Model, Setup};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -15,14 +16,25 @@ pub(crate) struct Step {
     pub(crate) about: &'static str,
 }
 
-/// Returns the shell line with which an agent pays a merchant on this machine.
-fn demo_pay_line(folder_option: &str, agent: &str, gets_token: bool) -> String {
+/// Returns the shell line with which an agent pays a merchant: of the demonstration, or where there is none, of the
+/// operator's choice.
+fn first_pay_line(
+    commands: &CommandSet,
+    folder_option: &str,
+    agent: &str,
+    gets_token: bool,
+) -> String {
     let folder = match folder_option {
         "" => String::new(),
         option => format!("{option} "),
     };
     let token = if gets_token { " --regenerate" } else { "" };
-    format!("eval \"$(bursar {folder}agent instructions {agent}{token})\"; bursar-demo pay")
+    let program = commands.program;
+    let pay = match commands.lacks("demo") {
+        true => format!("{program} pay https://shop.example/report"),
+        false => "bursar-demo pay".to_owned(),
+    };
+    format!("eval \"$({program} {folder}agent instructions {agent}{token})\"; {pay}")
 }
 
 /// Returns the shell line of the last step, if only that step is left.
@@ -58,17 +70,28 @@ fn seed(unchecked_seed: Option<&str>, exists: bool) -> Step {
 }
 
 /// Returns the last step. Only the hash of a bearer token is stored, so an agent with a secret pays, or gets a new token.
-fn first_payment(server: &Server, folder_option: &str, agents: &[AgentAnswer]) -> Step {
+fn first_payment(
+    server: &Server,
+    commands: &CommandSet,
+    folder_option: &str,
+    agents: &[AgentAnswer],
+) -> Step {
+    let has_demo = !commands.lacks("demo");
     let with_secret = agents.iter().find(|agent| agent.auth_mode == AuthMode::Hmac);
     let gets_token = with_secret.is_none() && !agents.is_empty();
     let name = with_secret.or(agents.first()).map_or("reader", |agent| agent.name.as_str());
     let payer = shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
     Step {
         is_done: server.has_seen_request,
-        title: "A first payment, to a merchant of the demonstration",
-        line: demo_pay_line(folder_option, &payer, gets_token),
+        title: match has_demo {
+            true => "A first payment, to a merchant of the demonstration",
+            false => "A first payment, to a merchant of your choice",
+        },
+        line: first_pay_line(commands, folder_option, &payer, gets_token),
         about: if gets_token {
             "In another terminal. It gives the agent a new token; its old one stops working."
+        } else if !has_demo {
+            "In another terminal, with the address of a page that asks for a payment."
         } else {
             "In another terminal. No money moves; `bursar-demo` comes with Bursar."
         },
@@ -77,13 +100,15 @@ fn first_payment(server: &Server, folder_option: &str, agents: &[AgentAnswer]) -
 
 /// Returns all steps in order. Empty until the engine has reported its status.
 pub(crate) fn steps(model: &Model) -> Vec<Step> {
-    steps_of(&model.server, model.unchecked_seed.as_deref(), &model.setup.folder_option)
+    let Setup { folder_option, commands, .. } = &model.setup;
+    steps_of(&model.server, model.unchecked_seed.as_deref(), commands, folder_option)
 }
 
 /// Returns the steps for the reported state. `unchecked_seed` is a seed whose words were not checked.
 pub(crate) fn steps_of(
     server: &Server,
     unchecked_seed: Option<&str>,
+    commands: &CommandSet,
     folder_option: &str,
 ) -> Vec<Step> {
     let Some(status) = &server.status else { return Vec::new() };
@@ -140,6 +165,6 @@ pub(crate) fn steps_of(
             line: "server start".to_owned(),
             about: "On this machine only.",
         },
-        first_payment(server, folder_option, agents),
+        first_payment(server, commands, folder_option, agents),
     ]
 }

@@ -3,6 +3,7 @@
 use bursar_control::grammar::Order;
 use bursar_control::wire::Asking;
 use bursar_core::ids::RequestId;
+use bursar_core::text::hints_for_program;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::complete;
@@ -97,7 +98,8 @@ pub(super) fn run(model: &mut Model, order: Order) {
         return model.note_failure("No engine is connected: nothing was sent.");
     }
     if let Some(why) = shell_only::refusal(&order) {
-        return model.note_failure(why);
+        let program = model.setup.commands.program;
+        return model.note_failure(hints_for_program(why, program).into_owned());
     }
     match &order {
         Order::Watch(_) => return model.note("Use the Activity pane (5) instead."),

@@ -1,9 +1,11 @@
 //! Header, tabs and bottom line, and the message of a screen that is too small.
 
 use bursar_control::answers::StatusAnswer;
+use bursar_control::grammar::CommandSet;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::text::approximate_duration;
+use bursar_core::text::hints_for_program;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
@@ -19,7 +21,9 @@ use crate::console::theme::Role;
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
     match (&model.connection, &model.server.status) {
-        (Connection::Lost(fault), _) => pieces.push((lost(fault), Role::Alarm)),
+        (Connection::Lost(fault), _) => {
+            pieces.push((lost(fault, &model.setup.commands), Role::Alarm))
+        }
         (Connection::Connecting, _) | (_, None) => {
             pieces.push(("connecting".into(), Role::Quiet));
         }
@@ -124,12 +128,13 @@ fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
 }
 
 /// Describes a lost connection. The console retries after every fault, because a matching engine may start later.
-fn lost(fault: &Fault) -> String {
-    match fault.code {
+fn lost(fault: &Fault, commands: &CommandSet) -> String {
+    let text = match fault.code {
         Code::EngineDown => "ENGINE GONE: start it with `bursar engine`; retrying".to_owned(),
         Code::VersionMismatch => "THE ENGINE IS A DIFFERENT VERSION: restart bursar".to_owned(),
         _other => format!("NOT CONNECTED, retrying: {}", fault.message),
-    }
+    };
+    hints_for_program(&text, commands.program).into_owned()
 }
 
 pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {

@@ -75,6 +75,13 @@ pub fn check_closed_journal(path: &Path) -> Result<Option<EditionName>, JournalE
     }
 }
 
+/// Returns the edition that the history of the journal at `path` names, if it can be read.
+pub fn edition_of_history(path: &Path) -> Option<EditionName> {
+    let long = read(&history_path(path)).ok()??;
+    let first = history::entry(&long, FIRST_ENTRY).ok()??;
+    codec::event(&first).map(edition_of)
+}
+
 /// The sequence number of a journal's first entry.
 const FIRST_ENTRY: u64 = 1;
 

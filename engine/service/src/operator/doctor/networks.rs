@@ -7,6 +7,7 @@ use bursar_chain::final_count::{PastState, past_state};
 use bursar_chain::ports::{BlockTag, ChainFault, EndpointLabel};
 use bursar_chain::rpc::BATCH_MAX;
 use bursar_control::answers::CheckAnswer;
+use bursar_core::lane::Lane;
 use bursar_core::limits::{CLOCK_OFF_CHAIN_MS_MAX, CLOCK_OFF_CHAIN_WARN_MS};
 use bursar_core::networks::{ChainId, Network, Stablecoin};
 use url::Url;
@@ -49,7 +50,9 @@ pub(super) async fn check(
     if let Some(found) = row.exchange {
         checks.extend(judge_exchange(row, Wiring::read(&*chain, row, found).await));
     }
-    if let Some(contracts) = row.lending {
+    if engine.edition.rules.lanes.contains(&Lane::Loan)
+        && let Some(contracts) = row.lending
+    {
         let progress = engine.lending.scan().progress(row.chain);
         checks.extend(lending::check(row, contracts, &*chain, progress).await);
     }
