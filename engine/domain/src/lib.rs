@@ -8,30 +8,33 @@
 //! # Examples
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use bursar_chain::{clock::manual::ManualClock, ports::Clock};
 //! use bursar_core::{codes::Code, networks::ChainId, time::Utc};
 //! use bursar_domain::{Action, Command, Entry, Refusal, State, apply, check, decide};
 //!
 //! # fn main() -> Result<(), Refusal> {
 //! let clock = ManualClock::new(Utc::from_seconds(1_767_225_600));
-//! let mut state = State::new([]);
-//! let enable_base = |unlocked| Command {
+//! // The full edition, in which Ethereum is disabled at first.
+//! let mut state = State::new(Arc::default());
+//! let enable_ethereum = |unlocked| Command {
 //!     moment: clock.now(),
 //!     unlocked,
 //!     trusted: true,
-//!     action: Action::SetNetwork { chain: ChainId(8453), enabled: true },
+//!     action: Action::SetNetwork { chain: ChainId(1), enabled: true },
 //! };
 //! // A command that loosens a rule needs an unlocked wallet.
-//! let refused = decide(&state, &enable_base(false));
+//! let refused = decide(&state, &enable_ethereum(false));
 //! assert_eq!(refused, Err(Refusal::new(Code::WalletLocked)));
 //!
-//! let decision = decide(&state, &enable_base(true))?;
+//! let decision = decide(&state, &enable_ethereum(true))?;
 //! for event in decision.events {
 //!     // The journal stores the entry before it is applied.
 //!     let entry = Entry { seq: state.seq + 1, at: clock.utc(), event };
 //!     apply(&mut state, &entry);
 //! }
-//! assert!(state.is_network_enabled(ChainId(8453)));
+//! assert!(state.is_network_enabled(ChainId(1)));
 //! assert_eq!(check::check(&state), Ok(()));
 //! # Ok(())
 //! # }

@@ -104,7 +104,8 @@ mod tests {
             matches!(read("help policy create"), Command::Text(text) if !text.contains("--trading"))
         );
         let help = super::super::words::help(&commands);
-        assert!(help.contains("policy") && !help.contains("venues"), "{help}");
+        let lists = |name: &str| help.lines().any(|line| line.starts_with(&format!("  {name} ")));
+        assert!(lists("policy") && lists("positions") && !lists("venues"), "{help}");
     }
 
     #[test]
