@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use bursar_boot::service::{Platform, Scope};
-use bursar_control::grammar::{CommandSet, ConfigOrder, Order, absent};
+use bursar_control::grammar::{CommandSet, ConfigOrder, Order};
 use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
 use bursar_core::edition::EditionName;
@@ -19,7 +19,6 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_purchase::PayArgs;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
-use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// A self-custodial wallet that pays for AI agents, within limits you set.
@@ -315,13 +314,7 @@ impl Cli {
         edition: EditionName,
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
-        let mut command = command(edition);
-        let matches = command.try_get_matches_from_mut(arguments)?;
-        let lacks = Edition::of(edition).command_line.lacks;
-        if let Some(used) = absent::used(&command, &matches, lacks) {
-            let message = format!("{} has no `{used}`: see `{0} --help`", edition.program());
-            return Err(command.error(ErrorKind::UnknownArgument, message));
-        }
+        let matches = Edition::of(edition).commands.matches(command(edition), arguments)?;
         let mut cli = Self::from_arg_matches(&matches)?;
         cli.global.edition = edition;
         if let Some(Command::Order(order)) = &mut cli.command {
@@ -348,8 +341,7 @@ impl GlobalOptions {
 
     /// Returns the commands of the program.
     pub(crate) fn commands(&self) -> CommandSet {
-        let absent = Edition::of(self.edition).command_line.lacks;
-        CommandSet { program: self.edition.program(), absent }
+        Edition::of(self.edition).commands
     }
 
     /// Opens the data folder, and creates it if it is missing.

@@ -57,11 +57,10 @@ impl Kind {
         if screen.plain {
             return Ok(Some(Kind::Plain(None)));
         }
-        let starts_plain = Edition::of(global.edition).command_line.starts_plain;
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Ok(None);
         }
-        if starts_plain && !screen.gui {
+        if Edition::of(global.edition).starts_plain && !screen.gui {
             return Ok(Some(Kind::Plain(None)));
         }
         Ok(Some(match no_full_screen(std::env::var("TERM").ok().as_deref()) {

@@ -50,11 +50,8 @@ pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
 
 /// Returns the topics of an edition: not those about commands that its program lacks.
 fn topics(edition: EditionName) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    let lacks = Edition::of(edition).command_line.lacks;
-    let is_there = move |name: &str| {
-        !lacks.iter().any(|path| path.strip_prefix("help ").is_some_and(|topic| topic == name))
-    };
-    TOPICS.iter().filter(move |(name, _text)| is_there(name))
+    let commands = Edition::of(edition).commands;
+    TOPICS.iter().filter(move |(name, _text)| !commands.lacks(&format!("help {name}")))
 }
 
 fn topics_line(edition: EditionName) -> String {
@@ -68,7 +65,7 @@ fn topic_text(edition: EditionName, name: &str) -> Option<String> {
         "exit-codes" => exit_codes(),
         "options" => options(edition),
         _written => {
-            let lacks_demo = Edition::of(edition).command_line.lacks.contains(&"demo");
+            let lacks_demo = Edition::of(edition).commands.lacks("demo");
             let lines = text.split_inclusive('\n');
             lines.filter(|line| !(lacks_demo && line.contains("bursar demo"))).collect()
         }
@@ -137,7 +134,7 @@ fn write_manual(edition: EditionName, folder: &Path) -> io::Result<Vec<String>> 
         open_to_all(folder, 0o755)?;
     }
     let whole = crate::cli::command(edition).mut_args(|argument| argument.hide(false));
-    let mut root = absent::hide(whole, Edition::of(edition).command_line.lacks);
+    let mut root = absent::hide(whole, Edition::of(edition).commands.absent);
     root.build();
     let mut files = Vec::new();
     write_pages(folder, &root, edition.program(), &mut files)?;

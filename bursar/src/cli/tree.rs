@@ -9,7 +9,7 @@ use bursar_engine::edition::Edition;
 pub(super) fn for_edition(whole: clap::Command, edition: EditionName) -> clap::Command {
     let program = edition.program();
     let whole = whole.name(program).bin_name(program);
-    let known = absent::hide(whole, Edition::of(edition).command_line.lacks);
+    let known = absent::hide(whole, Edition::of(edition).commands.absent);
     with_program(known, program)
 }
 

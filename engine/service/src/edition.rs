@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bursar_control::grammar::CommandSet;
 use bursar_core::codes::Code;
 use bursar_core::edition::{EditionName, EditionRules};
 use bursar_core::lane::Lane;
@@ -17,7 +18,11 @@ pub struct Edition {
     /// The lanes and networks of the edition.
     pub rules: Arc<EditionRules>,
     pub wire: AgentWire,
-    pub command_line: CommandLine,
+    pub commands: CommandSet,
+    /// Whether the program without arguments reads commands line by line, instead of drawing a full screen.
+    pub starts_plain: bool,
+    /// Whether the agent server takes a free port if the default one is in use.
+    pub takes_free_port: bool,
     pub folder: FolderRule,
     /// The cost of deriving a key from the password.
     pub kdf: KdfParams,
@@ -108,92 +113,56 @@ impl Paths {
     }
 }
 
-/// The command line of an edition's program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CommandLine {
-    /// The commands and options that the program does not have: the words of a command, or of a command and an option.
-    pub lacks: &'static [&'static str],
-    /// Whether the program without arguments reads commands line by line, instead of drawing a full screen.
-    pub starts_plain: bool,
-    /// Whether an engine takes a free port if the default one is in use.
-    pub takes_free_port: bool,
-}
-
-impl CommandLine {
-    const FULL: Self =
-        Self { lacks: &["--gui", "--headless"], starts_plain: false, takes_free_port: false };
-    const PAYMENTS: Self = Self {
-        lacks: &[
-            "allowances",
-            "demo",
-            "engine",
-            "install-service",
-            "position",
-            "positions",
-            "quote",
-            "service",
-            "uninstall-service",
-            "venue",
-            "venues",
-            "help lending",
-            "help trading",
-            "help unattended",
-            "history --lane",
-            "policy create --lending",
-            "policy create --lending-auto",
-            "policy create --lending-max",
-            "policy create --lending-ops",
-            "policy create --lending-percent",
-            "policy create --lending-total",
-            "policy create --max-impact",
-            "policy create --max-slip",
-            "policy create --min-eth",
-            "policy create --no-lending",
-            "policy create --no-restrict",
-            "policy create --no-trading",
-            "policy create --restrict",
-            "policy create --trade-auto",
-            "policy create --trade-daily",
-            "policy create --trade-hooks",
-            "policy create --trade-max",
-            "policy create --trade-tokens",
-            "policy create --trading",
-            "policy edit --lending",
-            "policy edit --lending-auto",
-            "policy edit --lending-max",
-            "policy edit --lending-ops",
-            "policy edit --lending-percent",
-            "policy edit --lending-total",
-            "policy edit --max-impact",
-            "policy edit --max-slip",
-            "policy edit --min-eth",
-            "policy edit --no-lending",
-            "policy edit --no-restrict",
-            "policy edit --no-trading",
-            "policy edit --restrict",
-            "policy edit --trade-auto",
-            "policy edit --trade-daily",
-            "policy edit --trade-hooks",
-            "policy edit --trade-max",
-            "policy edit --trade-tokens",
-            "policy edit --trading",
-            "policy test --impact",
-            "policy test --lent",
-            "policy test --slippage",
-            "policy test --supply",
-            "policy test --trade",
-        ],
-        starts_plain: true,
-        takes_free_port: true,
-    };
-}
+/// What the payments-only program does not have: trades, loans, the service of the full edition and its demonstration.
+const ABSENT_IN_PAYMENTS: &[&str] = &[
+    "allowances",
+    "demo",
+    "engine",
+    "install-service",
+    "position",
+    "positions",
+    "quote",
+    "service",
+    "uninstall-service",
+    "venue",
+    "venues",
+    // Topics of the help.
+    "help lending",
+    "help trading",
+    "help unattended",
+    "history --lane",
+    "policy * --lending",
+    "policy * --lending-auto",
+    "policy * --lending-max",
+    "policy * --lending-ops",
+    "policy * --lending-percent",
+    "policy * --lending-total",
+    "policy * --max-impact",
+    "policy * --max-slip",
+    "policy * --min-eth",
+    "policy * --no-lending",
+    "policy * --no-restrict",
+    "policy * --no-trading",
+    "policy * --restrict",
+    "policy * --trade-auto",
+    "policy * --trade-daily",
+    "policy * --trade-hooks",
+    "policy * --trade-max",
+    "policy * --trade-tokens",
+    "policy * --trading",
+    "policy test --impact",
+    "policy test --lent",
+    "policy test --slippage",
+    "policy test --supply",
+    "policy test --trade",
+];
 
 /// Where an edition's data folder is if no option names one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderRule {
     /// `BURSAR_DATA_DIR`, else this folder among the account's application data.
     Account(&'static str),
-    /// This folder next to the program.
+    /// This folder next to the program. `BURSAR_DATA_DIR` is ignored.
     NextToProgram(&'static str),
 }
 
@@ -223,7 +192,12 @@ impl Edition {
             name: EditionName::Full,
             rules: Arc::new(EditionRules::of(EditionName::Full)),
             wire: AgentWire::FULL,
-            command_line: CommandLine::FULL,
+            commands: CommandSet {
+                program: EditionName::Full.program(),
+                absent: &["--gui", "--headless"],
+            },
+            starts_plain: false,
+            takes_free_port: false,
             folder: FolderRule::Account("bursar"),
             kdf: KdfParams::FULL,
             kdf_bounds: KdfBounds::PRODUCTION,
@@ -237,6 +211,10 @@ impl Edition {
         Self {
             name: EditionName::Desktop,
             rules: Arc::new(EditionRules::of(EditionName::Desktop)),
+            commands: CommandSet {
+                program: EditionName::Desktop.program(),
+                ..Self::full().commands
+            },
             folder: FolderRule::NextToProgram("bursar-desk-data"),
             ..Self::full()
         }
@@ -248,7 +226,12 @@ impl Edition {
             name: EditionName::Payments,
             rules: Arc::new(EditionRules::of(EditionName::Payments)),
             wire: AgentWire::PAYMENTS,
-            command_line: CommandLine::PAYMENTS,
+            commands: CommandSet {
+                program: EditionName::Payments.program(),
+                absent: ABSENT_IN_PAYMENTS,
+            },
+            starts_plain: true,
+            takes_free_port: true,
             folder: FolderRule::NextToProgram("bursar-pay-data"),
             kdf: KdfParams::PAYMENTS_EDITION,
             ..Self::full()
@@ -262,11 +245,6 @@ impl Edition {
             EditionName::Desktop => Self::desktop(),
             EditionName::Payments => Self::payments(),
         }
-    }
-
-    /// Returns the name of the program.
-    pub fn program(&self) -> &'static str {
-        self.name.program()
     }
 
     /// Returns whether agents may request trades or loans.

@@ -114,10 +114,11 @@ async fn unlock_and_run(
 fn require_command(engine: &EngineContext, order: &Order) -> Result<(), Fault> {
     let name = order.name();
     let command = name.split('.').next().unwrap_or(name);
-    if !engine.edition.command_line.lacks.contains(&command) {
+    let commands = engine.edition.commands;
+    if !commands.lacks(command) {
         return Ok(());
     }
-    let message = format!("{} has no command `{command}`: see `help`.", engine.edition.program());
+    let message = format!("{} has no command `{command}`: see `help`.", commands.program);
     Err(Fault::because(Code::BadInput, message))
 }
 

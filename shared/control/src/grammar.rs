@@ -19,10 +19,12 @@ mod status;
 mod trading;
 mod wallet;
 
+use std::ffi::OsString;
+
 use bursar_core::edition::EditionName;
 use bursar_core::text::snippet;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityOrder, WatchOrder};
@@ -176,7 +178,7 @@ pub fn shorten(error: &mut clap::Error) {
 pub struct CommandSet {
     /// The name of the program.
     pub program: &'static str,
-    /// The commands and options that the program does not have, as in [`absent::hide`].
+    /// The commands and options that the program does not have, in the form of [`absent`].
     pub absent: &'static [&'static str],
 }
 
@@ -195,23 +197,38 @@ impl CommandSet {
     pub fn parse_line(&self, line: &str) -> Result<Order, LineError> {
         let words = shlex::split(line)
             .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
-        let mut tree = self.tree();
-        let parsed = tree.try_get_matches_from_mut(words).and_then(|matches| {
-            match absent::used(&tree, &matches, self.absent) {
-                None => Line::from_arg_matches(&matches),
-                Some(used) => {
-                    let message = format!("{} has no `{used}`", self.program);
-                    Err(tree.error(ErrorKind::UnknownArgument, message))
-                }
-            }
-        });
-        match parsed {
-            Ok(line) => Ok(line.order),
-            Err(mut error) => {
+        let parsed = self.matches(self.tree(), words);
+        parsed.and_then(|matches| Line::from_arg_matches(&matches)).map_or_else(
+            |mut error| {
                 shorten(&mut error);
                 Err(LineError(error.to_string()))
+            },
+            |line| Ok(line.order),
+        )
+    }
+
+    /// Parses words with a tree that has these commands.
+    ///
+    /// # Errors
+    /// clap's message, also for a command or option that the program does not have.
+    pub fn matches<T: Into<OsString> + Clone>(
+        &self,
+        mut tree: clap::Command,
+        words: impl IntoIterator<Item = T>,
+    ) -> Result<ArgMatches, clap::Error> {
+        let matches = tree.try_get_matches_from_mut(words)?;
+        match absent::used(&tree, &matches, self.absent) {
+            None => Ok(matches),
+            Some(used) => {
+                let message = format!("{} has no `{}`", self.program, used.replace("* ", ""));
+                Err(tree.error(ErrorKind::UnknownArgument, message))
             }
         }
+    }
+
+    /// Returns a line without the program's name, which operators type out of habit.
+    pub fn without_program<'a>(&self, line: &'a str) -> &'a str {
+        line.strip_prefix(self.program).filter(|rest| rest.starts_with(' ')).unwrap_or(line)
     }
 
     /// Returns the command tree, for completion and help.

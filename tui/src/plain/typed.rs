@@ -22,9 +22,7 @@ pub(super) enum Command {
 pub(super) fn read(line: &str, commands: &CommandSet) -> Command {
     let line = line.trim();
     let line = line.strip_prefix(':').unwrap_or(line);
-    let line =
-        line.strip_prefix(commands.program).filter(|rest| rest.starts_with(' ')).unwrap_or(line);
-    let line = line.trim();
+    let line = commands.without_program(line).trim();
     match line {
         "" => return Command::Nothing,
         "help" | "?" => return Command::Help,

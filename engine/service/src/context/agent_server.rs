@@ -74,15 +74,14 @@ impl EngineContext {
             return Ok(running.address);
         }
         let config = self.settings.get();
-        let mut bound = bind(config.listen, self.exposure()).await;
-        let is_chosen = config.source(Key::Listen) != Source::Default;
-        if self.edition.command_line.takes_free_port
-            && !is_chosen
-            && bound.as_ref().is_err_and(|fault| fault.code == Code::InUse)
-        {
-            bound = bind(free_address(config.listen), self.exposure()).await;
-        }
-        let (address, listeners) = bound?;
+        let may_move =
+            self.edition.takes_free_port && config.source(Key::Listen) == Source::Default;
+        let (address, listeners) = match bind(config.listen, self.exposure()).await {
+            Err(fault) if may_move && fault.code == Code::InUse => {
+                bind(free_address(config.listen), self.exposure()).await?
+            }
+            bound => bound?,
+        };
         *server = Some(Server::start(Arc::new(self.api()), address, listeners));
         tracing::info!(%address, "agent server started");
         if self.exposure() == Exposure::Lan {

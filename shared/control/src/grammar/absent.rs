@@ -1,11 +1,12 @@
 //! Commands and options that a program does not have, although the grammar has them.
+//!
+//! Each is the words of a command, or of a command and an option: `venues`, `policy create --trading`. The word `*` is
+//! any command.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
 /// Hides commands and options in help and completions.
-///
-/// Each of `absent` is the words of a command, or of a command and an option: `venues`, `policy create --trading`.
 #[must_use]
 pub fn hide(root: Command, absent: &[&str]) -> Command {
     absent.iter().fold(root, |root, path| hide_one(root, path))
@@ -21,7 +22,7 @@ fn hide_one(command: Command, path: &str) -> Command {
         );
     }
     // In place, so that the commands keep their order.
-    command.mut_subcommands(|sub| match (sub.get_name() == word, rest) {
+    command.mut_subcommands(|sub| match (is_named(word, sub.get_name()), rest) {
         (false, _) => sub,
         (true, "") => sub.hide(true),
         (true, rest) => hide_one(sub, rest),
@@ -31,7 +32,11 @@ fn hide_one(command: Command, path: &str) -> Command {
 /// Returns the first of `absent` that the arguments use.
 ///
 /// `command` is the grammar that parsed them.
-pub fn used<'a>(command: &Command, matches: &ArgMatches, absent: &[&'a str]) -> Option<&'a str> {
+pub(super) fn used<'a>(
+    command: &Command,
+    matches: &ArgMatches,
+    absent: &[&'a str],
+) -> Option<&'a str> {
     absent.iter().copied().find(|path| uses(command, matches, path))
 }
 
@@ -43,9 +48,13 @@ fn uses(command: &Command, matches: &ArgMatches, path: &str) -> bool {
             matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine)
         });
     }
-    let (Some((name, inner)), Some(sub)) = (matches.subcommand(), command.find_subcommand(word))
+    let Some((name, inner)) = matches.subcommand().filter(|(name, _inner)| is_named(word, name))
     else {
         return false;
     };
-    name == word && (rest.is_empty() || uses(sub, inner, rest))
+    rest.is_empty() || command.find_subcommand(name).is_some_and(|sub| uses(sub, inner, rest))
+}
+
+fn is_named(word: &str, name: &str) -> bool {
+    word == "*" || word == name
 }

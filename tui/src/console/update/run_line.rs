@@ -26,14 +26,9 @@ pub(super) fn handle_key(
         Some(KeyAction::Enter) => return run_entered_line(model),
         _other => {}
     }
-    let completed = (action == Some(KeyAction::Complete))
-        .then(|| {
-            model
-                .line
-                .as_ref()
-                .map(|line| complete::complete(&line.text(), &model.server, &model.setup.commands))
-        })
-        .flatten();
+    let typed = model.line.as_ref().filter(|_line| action == Some(KeyAction::Complete));
+    let completed =
+        typed.map(|line| complete::complete(&line.text(), &model.server, &model.setup.commands));
     let Some(line) = &mut model.line else { return Vec::new() };
     if let Some(completed) = completed {
         line.replace(&completed.line);
@@ -70,10 +65,9 @@ fn run_entered_line(model: &mut Model) -> Vec<Intent> {
     if matches!(text.as_str(), "q" | "quit" | "exit") {
         return if model.setup.owner { super::effects::leave(model) } else { vec![Intent::Quit] };
     }
-    // Operators type the program's name out of habit, and hints for a shell begin with it.
+    // Hints for a shell begin with the program's name too.
     let commands = model.setup.commands;
-    let habit = text.strip_prefix(commands.program).filter(|rest| rest.starts_with(' '));
-    match commands.parse_line(habit.unwrap_or(&text)) {
+    match commands.parse_line(commands.without_program(&text)) {
         Ok(order) => {
             // Keep only valid commands: other input may be a seed phrase that was pasted by mistake.
             model.line_history.remember(&text);

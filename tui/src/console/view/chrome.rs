@@ -4,8 +4,7 @@ use bursar_control::answers::StatusAnswer;
 use bursar_control::grammar::CommandSet;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::text::approximate_duration;
-use bursar_core::text::hints_for_program;
+use bursar_core::text::{approximate_duration, hints_for_program};
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
