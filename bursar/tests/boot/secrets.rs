@@ -29,8 +29,9 @@ step state show StatusText
 rm $PW
 # In brackets, so that no command line contains what is searched.
 wanted='correct[ ]horse'
-step arguments sh -c "cat /proc/[0-9]*/cmdline | tr '\0' '\n' | grep -c '$wanted'"
-step environments sh -c "cat /proc/[0-9]*/environ | tr '\0' '\n' | grep -c '$wanted'"
+# A process may end while its files are read.
+step arguments sh -c "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c '$wanted'"
+step environments sh -c "cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -c '$wanted'"
 step journal sh -c "journalctl --no-pager | grep -c '$wanted'"
 step unit sh -c "systemctl show bursar | grep -c '$wanted'"
 rm /home/alice/password

@@ -258,7 +258,10 @@ async fn only_what_is_missing_is_forced_and_from_the_cheapest_adapter_first() {
     assert_eq!(low, most.div_ceil(U256::from(200)));
     assert_eq!(high, rest.div_ceil(U256::from(50)));
     let shown = done.values_of_lines("penalty")[0].split(' ').next().expect("an amount").to_owned();
-    assert_eq!(shown.replace('.', "").parse(), Ok(done.penalty()));
+    let shown: U256 = shown.replace('.', "").parse().expect("an amount");
+    // Interest moves the plan between the question and the transaction: more comes from the cheap adapter.
+    assert!(shown >= done.penalty(), "{shown} {}", done.penalty());
+    assert!(shown - done.penalty() < U256::from(DOLLAR / 10_000), "{shown} {}", done.penalty());
 }
 
 /// If money cannot be forced out, the withdrawal is refused with the reason, and nothing is sent.
