@@ -347,10 +347,7 @@ impl GlobalOptions {
     /// Opens the data folder, and creates it if it is missing.
     pub(crate) fn open_folder(&self) -> Result<DataFolder, Fault> {
         let rule = self.folder_rule();
-        if matches!(rule, FolderRule::NextToProgram(_))
-            && DataFolder::of_environment().is_some()
-            && !self.quiet
-        {
+        if !rule.reads_environment() && DataFolder::of_environment().is_some() && !self.quiet {
             let program = self.edition.program();
             // A closed standard error cannot be reported anywhere.
             let _closed = writeln!(

@@ -10,7 +10,7 @@ use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::text::{Zone, countdown, for_program};
-use bursar_engine::edition::{Edition, FolderRule};
+use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, InstanceLock, claim, running};
@@ -265,10 +265,8 @@ impl SignalRelay {
 
 /// Returns the option that selects the same data folder in another shell.
 fn folder_option(global: &GlobalOptions) -> String {
-    let set = match global.folder_rule() {
-        FolderRule::Account(_) => DataFolder::of_environment(),
-        FolderRule::NextToProgram(_) => None,
-    };
+    let may_be_set = global.folder_rule().reads_environment();
+    let set = DataFolder::of_environment().filter(|_folder| may_be_set);
     let folder = global.data.clone().or(set);
     let Some(folder) = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder)) else {
         return String::new();

@@ -31,7 +31,7 @@ use std::time::Duration;
 use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
-use bursar_engine::edition::{Edition, FolderRule};
+use bursar_engine::edition::Edition;
 use bursar_purchase::PayArgs;
 use bursar_tui::secret_source::SecretSource;
 
@@ -51,7 +51,7 @@ pub fn run_program(edition: EditionName) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let read = Cli::read(edition, arguments.iter().cloned());
     if let Ok(Cli { global, command: None | Some(Command::Order(_)), .. }) = &read
-        && matches!(Edition::of(edition).folder, FolderRule::Account(_))
+        && !Edition::of(edition).commands.lacks("install-service")
         && let Err(fault) = service_account::continue_as_service(global, &arguments)
     {
         return ExitCode::from(report_failure(edition.program(), global, fault));

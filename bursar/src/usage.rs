@@ -34,7 +34,7 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 /// Rejects console options that are used with a command.
 pub(crate) fn reject_console_options(global: &GlobalOptions) -> u8 {
     let message =
-        "--observe, --ascii and --plain are for the console only: use them without a command.";
+        "The options of a console, such as --plain, are for it only: use them without a command.";
     crate::failure::report_failure(
         global.edition.program(),
         global,

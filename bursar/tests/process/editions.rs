@@ -6,9 +6,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::stage::{Engine, PASSWORD, bursar, write_private_file};
+use crate::stage::{Engine, PASSWORD, bursar, silent, write_private_file};
 
-/// A copy of `bursar-pay` in a folder of its own.
+/// A copy of `bursar-pay` in a separate folder.
 struct Stick {
     dir: tempfile::TempDir,
 }
@@ -29,11 +29,7 @@ impl Stick {
 
     /// Builds a command of this copy, with endpoints on which nothing listens.
     fn command(&self, program: &Path, line: &str) -> Command {
-        let mut command = Command::new(program);
-        command.args(line.split_whitespace()).stdin(Stdio::null());
-        for name in ["BURSAR_DATA_DIR", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
-            command.env_remove(name);
-        }
+        let mut command = silent(program, line);
         command
             .env("BURSAR_PASSWORD_FILE", self.dir.path().join("password"))
             .env("BURSAR_SERVER_LISTEN", "127.0.0.1:0")
@@ -49,9 +45,9 @@ impl Stick {
     }
 
     fn must(&self, line: &str) -> Value {
-        let (exit, told) = self.run(line);
-        assert_eq!(exit, 0, "{line}: {told}");
-        told["data"].clone()
+        let (exit, answer) = self.run(line);
+        assert_eq!(exit, 0, "{line}: {answer}");
+        answer["data"].clone()
     }
 }
 
@@ -78,18 +74,18 @@ fn the_folder_is_next_to_the_real_program_and_no_other_edition_uses_it() {
     assert!(err.contains("BURSAR_DATA_DIR is ignored"), "{err}");
     // `bursar` refuses it, with and without an engine.
     let refused = |data: &Path| ended(bursar(data, "wallet status --json"));
-    let (exit, told) = refused(&stick.data());
-    assert_eq!((exit, &told["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{told}");
+    let (exit, answer) = refused(&stick.data());
+    assert_eq!((exit, &answer["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{answer}");
     let program = stick.dir.path().join("bursar-pay");
-    let (_engine, ready) = Engine::spawn(stick.command(&program, "--headless"));
+    let (engine, ready) = Engine::spawn(stick.command(&program, "--headless"));
     assert!(ready.starts_with("READY http://127.0.0.1:"), "{ready}");
-    let (exit, told) = refused(&stick.data());
-    assert_eq!((exit, &told["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{told}");
+    let (exit, answer) = refused(&stick.data());
+    assert_eq!((exit, &answer["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{answer}");
     assert_eq!(stick.must("status")["wallet"]["name"], "main", "a command attaches");
     // A second engine names the first.
-    let (exit, told) = stick.run("--headless");
-    let message = told["error"]["message"].as_str().unwrap();
-    assert!(exit == 10 && message.contains(&format!("process {}", _engine.0.id())), "{told}");
+    let (exit, answer) = stick.run("--headless");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(exit == 10 && message.contains(&format!("process {}", engine.0.id())), "{answer}");
 }
 
 #[test]
@@ -103,16 +99,16 @@ fn a_backup_of_another_edition_is_refused_and_changes_nothing() {
     let restore = format!("wallet restore {} --yes --json", backup.display());
     let mut command = bursar(&data, &restore);
     command.env("BURSAR_PASSWORD_FILE", stick.dir.path().join("password"));
-    let (exit, told) = ended(command);
-    assert_eq!((exit, &told["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{told}");
+    let (exit, answer) = ended(command);
+    assert_eq!((exit, &answer["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{answer}");
     assert!(!data.join("wallets").join("main.wallet").exists());
-    // Into its own edition it goes.
+    // A folder of its own edition accepts it.
     let again = Stick::new();
     again.must(&format!("wallet restore {}", backup.display()));
     assert_eq!(again.must("wallet status")["name"], "main");
 }
 
-/// Starts a session and returns it with what it printed before it refused a line that is no command.
+/// Starts a session, and returns it with the text that it printed before it rejected a line that is not a command.
 fn session(mut command: Command) -> (Engine, String) {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut child = child.unwrap();
@@ -155,9 +151,9 @@ fn commands_and_options_of_other_lanes_do_not_exist() {
         "policy create p --trading",
         "history --lane trades",
     ] {
-        let (exit, told) = stick.run(line);
-        let message = told["error"]["message"].as_str().unwrap();
-        assert!(exit == 2 && message.contains("bursar-pay has no"), "{line}: {told}");
+        let (exit, answer) = stick.run(line);
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(exit == 2 && message.contains("bursar-pay has no"), "{line}: {answer}");
     }
     let program = stick.dir.path().join("bursar-pay");
     for line in ["--help", "help policy create", "help", "help quickstart", "help scripting"] {

@@ -12,13 +12,20 @@ use serde_json::{Value, json};
 ///
 /// It has neither standard input nor a terminal. Variables that supply a password or select log lines are removed.
 pub(crate) fn bursar(data: &Path, line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
+    let mut command = silent(Path::new(env!("CARGO_BIN_EXE_bursar")), line);
+    command.env("BURSAR_DATA_DIR", data);
+    command
+}
+
+/// Builds a command of a program that has no way to ask a question, and without variables that name files.
+pub(crate) fn silent(program: &Path, line: &str) -> Command {
+    let mut command = Command::new(program);
     command.args(line.split_whitespace()).stdin(Stdio::null());
-    for name in ["BURSAR_PASSWORD_FILE", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
+    for name in ["BURSAR_DATA_DIR", "BURSAR_PASSWORD_FILE", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
         command.env_remove(name);
     }
     // The default explorer is a public host, and no test may connect outside this machine.
-    command.env("BURSAR_DATA_DIR", data).env("BURSAR_NETWORKS_8453_EXPLORER", "none");
+    command.env("BURSAR_NETWORKS_8453_EXPLORER", "none");
     command
 }
 

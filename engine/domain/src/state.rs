@@ -54,7 +54,8 @@ pub struct State {
     ///
     /// All others keep the edition's default.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
-    /// The rules of the running program's edition.
+    /// The rules of the running program's edition, which a snapshot does not contain.
+    #[serde(skip)]
     pub edition: Arc<EditionRules>,
     /// The edition that the journal names.
     pub journal_edition: EditionName,

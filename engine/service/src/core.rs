@@ -33,8 +33,7 @@ use bursar_x402::Echo;
 use bursar_x402::signature::Signature65;
 
 pub use publish::View;
-
-use self::snapshot::{check_edition, decode_state};
+use snapshot::decode_state;
 
 use crate::edition::{Edition, Retention};
 use crate::journal::{Committed, Head, Journal, JournalError, SigningOrder, Slip, Store};
@@ -100,7 +99,8 @@ impl Core {
     /// Opens the core: restores the state from the journal's snapshot and the entries after it.
     ///
     /// # Errors
-    /// The store cannot be read, the chain is damaged, or the replayed state violates an invariant.
+    /// The store cannot be read, the chain is damaged, the replayed state violates an invariant, or the journal is another
+    /// edition's.
     pub fn open(
         store: Box<dyn Store>,
         edition: &Edition,
@@ -135,7 +135,10 @@ impl Core {
             is_snapshot_sealed: keeps_sealed,
         };
         check::check(&core.state).map_err(|violation| core.violation_error(&violation))?;
-        check_edition(&core.state)?;
+        let (journal, program) = (core.state.journal_edition, edition.name);
+        if core.state.seq > 0 && journal != program {
+            return Err(JournalError::WrongEdition { journal, program });
+        }
         Ok(core)
     }
 

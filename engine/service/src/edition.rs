@@ -166,6 +166,13 @@ pub enum FolderRule {
     NextToProgram(&'static str),
 }
 
+impl FolderRule {
+    /// Returns whether `BURSAR_DATA_DIR` may name the folder.
+    pub fn reads_environment(self) -> bool {
+        matches!(self, Self::Account(_))
+    }
+}
+
 /// How often the journal writes a snapshot, and how long it remembers signed requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::lane::Lane;
-use crate::networks::{ChainId, NETWORKS, Network, Presence};
+use crate::networks::{ChainId, NETWORKS, Network};
 
 /// The name of an edition, as journals and control files contain it.
 ///
@@ -45,7 +45,7 @@ impl EditionName {
 }
 
 /// The part of an edition on which the rules depend.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditionRules {
     pub name: EditionName,
     /// The lanes in which agents may make requests.
@@ -90,17 +90,6 @@ impl EditionRules {
 impl Default for EditionRules {
     fn default() -> Self {
         Self::of(EditionName::default())
-    }
-}
-
-impl Presence {
-    /// Returns whether the network is enabled by default; `None` if the edition does not know it.
-    fn enabled(self) -> Option<bool> {
-        match self {
-            Self::On => Some(true),
-            Self::Off => Some(false),
-            Self::Absent => None,
-        }
     }
 }
 

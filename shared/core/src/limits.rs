@@ -74,7 +74,6 @@ pub const SERVER_HOSTS_MAX: usize = 64;
 pub const LISTED_URL_CHARS_MAX: usize = 200;
 /// Maximum number of reports about one payment that may change its record; an honest agent sends two.
 pub const REPORTS_PER_PAYMENT_MAX: u8 = 8;
-
 /// Maximum number of reports about one payment of which those without a proof count.
 pub const UNPROVEN_REPORTS_PER_PAYMENT_MAX: u8 = REPORTS_PER_PAYMENT_MAX / 2;
 /// Longest text that is kept of an agent's report about a failed settlement.

@@ -167,14 +167,13 @@ pub fn conclude(
     (out, err): (&mut dyn Write, &mut dyn Write),
 ) -> u8 {
     let exit = failure.map_or(0, |failure| failure.fault.code.exit());
-    let named = failure.map(|failure| failure.for_program(options.program));
-    let failure = named.as_ref();
     if let Some(version) = options.json {
+        let named = failure.map(|failure| failure.for_program(options.program));
         if version == JsonVersion::One {
             json_version::pay(&mut data);
         }
         let data = Data { answer: &data, secret_data: None };
-        let envelope = match failure {
+        let envelope = match &named {
             None => Envelope::success(version, command, data, warnings),
             Some(failure) => {
                 Envelope::failure(version, Some(command), failure, warnings).with_data(data)

@@ -213,7 +213,6 @@ mod tests {
     use bursar_domain::State;
     use secrecy::SecretString;
 
-    use crate::edition::Edition;
     use crate::journal::Head;
     use crate::ports::NoFailpoints;
     use crate::vault::Vault;
@@ -285,15 +284,8 @@ mod tests {
         let fresh = TimestampWindow { now: Utc::from_seconds(NOW_S), window_s: 300 };
         HMACS.take();
         let view = view();
-        let proven = authenticate(
-            &view,
-            gate,
-            fresh,
-            Endpoint::Sign,
-            &Edition::full().wire,
-            &body,
-            Some(proof),
-        );
+        let proven =
+            authenticate(&view, gate, fresh, Endpoint::Sign, &AgentWire::FULL, &body, Some(proof));
         (proven.is_ok(), HMACS.take())
     }
 

@@ -42,8 +42,9 @@ async fn find(api: &Api, id: &str, by_hash: bool) -> Result<Object, Fault> {
     let unknown = || Fault::new(Code::TransactionNotFound);
     let unreadable = |error: StoreError| Fault::new(Code::InternalError).with_detail(error);
     let reader = api.core.reader();
-    let hash = id.starts_with("0x").then(|| id.parse::<B256>().ok()).flatten();
-    let request = match hash.filter(|_hash| by_hash) {
+    let hash = Some(id).filter(|id| by_hash && id.starts_with("0x"));
+    let hash = hash.and_then(|hash| hash.parse::<B256>().ok());
+    let request = match hash {
         Some(hash) => {
             let found = reader.request_of_transaction(hash).map_err(unreadable)?;
             Arc::new(found.ok_or_else(unknown)?)

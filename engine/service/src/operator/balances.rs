@@ -9,8 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
 use bursar_core::limits::{FUNDS_ADDRESSES_MAX, FUNDS_FOREIGN_TOKENS_MAX};
-use bursar_core::networks::{NETWORKS, Network, by_id_or_v1_name};
-use bursar_core::text::snippet;
+use bursar_core::networks::{NETWORKS, Network};
 use futures::StreamExt;
 use futures::stream;
 
@@ -55,13 +54,7 @@ fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static 
             .filter(|row| view.state.is_network_enabled(row.chain))
             .collect());
     };
-    let row = by_id_or_v1_name(name).filter(|row| engine.edition.rules.knows(row.chain));
-    let row = row.ok_or_else(|| {
-        let name = snippet(name);
-        let why = format!("{name} is not a network Bursar knows: see `network list`.");
-        Fault::because(Code::NothingFound, why)
-    })?;
-    Ok(vec![row])
+    Ok(vec![lookup::network(&engine.edition.rules, name)?])
 }
 
 /// Returns the named address, or all addresses.

@@ -52,8 +52,8 @@ const CONTROL_BYTES_MAX: u64 = 64 << 10;
 /// It blocks the thread for at most about `wait`.
 ///
 /// # Errors
-/// `WRONG_EDITION` if an engine of another edition than `edition` runs there; `ENGINE_RUNNING` if another program holds the folder and cannot be reached, `DATA_FOLDER` if a file is
-/// unusable.
+/// `WRONG_EDITION` if an engine of another edition than `edition` runs there, `ENGINE_RUNNING` if another program
+/// holds the folder and cannot be reached, `DATA_FOLDER` if a file is unusable.
 pub fn claim(folder: &DataFolder, edition: EditionName, wait: Duration) -> Result<Instance, Fault> {
     let path = folder.file(LOCK_FILE);
     let mut options = OpenOptions::new();

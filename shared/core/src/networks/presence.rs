@@ -9,3 +9,14 @@ pub enum Presence {
     Off,
     Absent,
 }
+
+impl Presence {
+    /// Returns whether the network is enabled by default; `None` if the edition does not know it.
+    pub(crate) fn enabled(self) -> Option<bool> {
+        match self {
+            Self::On => Some(true),
+            Self::Off => Some(false),
+            Self::Absent => None,
+        }
+    }
+}

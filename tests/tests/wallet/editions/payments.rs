@@ -45,6 +45,12 @@ impl Agent {
         let content = json!({ "payment_required": header });
         self.body(now, content.clone(), content)
     }
+
+    /// Returns a signed report that the payment settled in [`TX`].
+    fn settled_body(&self, now: i64, id: &str) -> Value {
+        let content = json!({ "event": "settled", "transaction_id": id, "tx_hash": TX });
+        self.body(now, json!({ "callback": content }), content)
+    }
 }
 
 async fn wallet(policy: &str) -> (TestEngine, Agent) {
@@ -60,7 +66,7 @@ async fn row_agent_field_is_agent_code_in_bodies_messages_and_answers() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 0").await;
     let now = engine.now_s();
     let content = json!({ "payment_required": offer(1_000, 1) });
-    // A body or a signature with the other field is no proof.
+    // A body or a signature with the other field is not a proof.
     let other = agent.body_named("agent_id", now, content.clone(), content.clone());
     let (status, answer) = engine.post("/sign", &other).await;
     assert_eq!((status, &answer["code"]), (400, &json!("MISSING_AGENT_CODE")));
@@ -151,15 +157,10 @@ async fn row_settlement_callback_without_a_proof_moves_forward_only() {
     let report = |event: &str, hash: Option<&str>| json!({ "agent_code": agent.code, "transaction_id": id, "event": event, "tx_hash": hash });
     let (status, answer) = engine.post("/callback", &report("failed", None)).await;
     assert_eq!((status, &answer["new_status"]), (200, &json!("failed")), "{answer}");
-    // Nobody has shown that the payment settled, so the status neither goes back nor claims it.
+    // The chain has not shown that the payment settled, so the status does not move.
     let (status, answer) = engine.post("/callback", &report("settled", Some(TX))).await;
     assert_eq!((status, &answer["new_status"]), (200, &json!("failed")), "{answer}");
-    let signed_report = agent.body(
-        now,
-        json!({ "callback": { "event": "settled", "transaction_id": id, "tx_hash": TX } }),
-        json!({ "event": "settled", "transaction_id": id, "tx_hash": TX }),
-    );
-    let (status, answer) = engine.post("/callback", &signed_report).await;
+    let (status, answer) = engine.post("/callback", &agent.settled_body(now, id)).await;
     assert_eq!((status, &answer["new_status"]), (200, &json!("settled")), "{answer}");
     let (_status, answer) = engine.post("/callback", &report("failed", None)).await;
     assert_eq!(answer["new_status"], "settled");
@@ -175,7 +176,7 @@ async fn row_settlement_callback_without_a_proof_moves_forward_only() {
     assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")));
 }
 
-/// Half of the reports of a payment remain for the agent, whoever else knows its id.
+/// Half of the reports of a payment remain for the agent, although another caller knows its id.
 #[tokio::test]
 async fn row_settlement_reports_without_a_proof_leave_room_for_the_agent() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
@@ -189,15 +190,10 @@ async fn row_settlement_reports_without_a_proof_leave_room_for_the_agent() {
                 "tx_hash": hash, "signature": null });
             let (status, answer) = engine.post("/callback", &report).await;
             assert_eq!(status, 200, "{answer}");
-            assert_ne!(answer["new_status"], "settled", "nobody has shown it");
+            assert_ne!(answer["new_status"], "settled", "the chain has not shown it");
         }
     }
-    let report = agent.body(
-        now,
-        json!({ "callback": { "event": "settled", "transaction_id": id, "tx_hash": TX } }),
-        json!({ "event": "settled", "transaction_id": id, "tx_hash": TX }),
-    );
-    let (_status, answer) = engine.post("/callback", &report).await;
+    let (_status, answer) = engine.post("/callback", &agent.settled_body(now, id)).await;
     assert_eq!(answer["new_status"], "settled", "{answer}");
 }
 

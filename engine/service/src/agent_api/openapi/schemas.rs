@@ -154,27 +154,32 @@ pub(super) fn all(edition: &Edition) -> Map<String, Value> {
 
 /// Removes from the schemas what the edition does not read or answer.
 fn adapt(schemas: &mut Map<String, Value>, edition: &Edition) {
-    let mut leave_out = |schema: &str, names: &[&str], optional_only: bool| {
-        let Some(schema) = schemas.get_mut(schema) else { return };
-        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
-            required.retain(|name| !names.iter().any(|left_out| name == left_out));
-        }
-        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
-            && !optional_only
-        {
-            properties.retain(|name, _schema| !names.contains(&name.as_str()));
-        }
-    };
     if !edition.has_trades_or_loans() {
-        leave_out("MandatePolicy", &["trading", "morpho"], false);
-        leave_out("Status", &["traded", "trade_rejected"], false);
-        leave_out("Receipt", &["trade"], false);
+        leave_out(schemas, "MandatePolicy", &["trading", "morpho"]);
+        leave_out(schemas, "Status", &["traded", "trade_rejected"]);
+        leave_out(schemas, "Receipt", &["trade"]);
     }
     if !edition.wire.names_version {
-        leave_out("Signed", &["x402_version"], false);
+        leave_out(schemas, "Signed", &["x402_version"]);
     }
     if edition.wire.unsigned_callback {
-        leave_out("CallbackRequest", &["signature"], true);
+        make_optional(schemas, "CallbackRequest", &["signature"]);
+    }
+}
+
+/// Removes fields from a schema.
+fn leave_out(schemas: &mut Map<String, Value>, schema: &str, fields: &[&str]) {
+    make_optional(schemas, schema, fields);
+    let properties = schemas.get_mut(schema).and_then(|schema| schema.get_mut("properties"));
+    if let Some(properties) = properties.and_then(Value::as_object_mut) {
+        properties.retain(|name, _schema| !fields.contains(&name.as_str()));
+    }
+}
+
+fn make_optional(schemas: &mut Map<String, Value>, schema: &str, fields: &[&str]) {
+    let required = schemas.get_mut(schema).and_then(|schema| schema.get_mut("required"));
+    if let Some(required) = required.and_then(Value::as_array_mut) {
+        required.retain(|name| !fields.iter().any(|field| name == field));
     }
 }
 
