@@ -10,6 +10,7 @@ use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
+use bursar_engine::control::ControlChannel;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
@@ -122,7 +123,7 @@ pub(crate) async fn unlock_and_serve(
     if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
         engine.unlock(password).await?;
     }
-    engine.serve_control().await
+    engine.serve_control(ControlChannel::SOCKET).await
 }
 
 async fn start(

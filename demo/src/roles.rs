@@ -16,6 +16,7 @@ use bursar_core::edition::EditionName;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::model::Model;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};
+use bursar_engine::control::ControlChannel;
 use bursar_engine::edition::{AgentWire, Edition};
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::service::data_dir::DataFolder;
@@ -44,7 +45,7 @@ pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result
     let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
     options.listen = Some("127.0.0.1:0".to_owned());
     let engine = Engine::open(options).await?;
-    engine.serve_control().await?;
+    engine.serve_control(ControlChannel::SOCKET).await?;
     let address = engine.start_server().await?;
     let term = signal(SignalKind::terminate())?;
     print_ready(&format!("http://{address}"))?;

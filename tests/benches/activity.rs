@@ -13,6 +13,7 @@ use bursar_control::answers::Answer;
 use bursar_core::client::Program;
 use bursar_core::settings::Setting;
 use bursar_domain::Action;
+use bursar_engine::control::ControlChannel;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tui::console::{OffscreenConsole, Setup as Look};
@@ -64,7 +65,7 @@ async fn main() {
         println!("{place:<7} page of 200: {:>7.3} ms  x {ratio:.2}", mean.as_secs_f64() * 1e3);
     }
 
-    engine.engine.serve_control().await.expect("a socket");
+    engine.engine.serve_control(ControlChannel::SOCKET).await.expect("a socket");
     let mut link = engine.link(Program::Console).await;
     let mut screen = OffscreenConsole::new(Look::default(), (200, 60), io::sink());
     let begun = Instant::now();

@@ -14,6 +14,7 @@ use bursar_control::answers::{Answer, Reply};
 use bursar_control::wire::ToClient;
 use bursar_core::client::Program;
 use bursar_core::ids::RequestId;
+use bursar_engine::control::ControlChannel;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator, PASSWORD};
@@ -56,7 +57,7 @@ async fn main() {
         let (status, _) = engine.post("/sign", &body).await;
         assert!(status == 200 || status == 202, "{status}");
     }
-    engine.engine.serve_control().await.expect("a socket");
+    engine.engine.serve_control(ControlChannel::SOCKET).await.expect("a socket");
 
     let out = Wire::default();
     let mut floor = OffscreenConsole::new(Look::default(), SIZE, out.clone());

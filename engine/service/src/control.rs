@@ -7,7 +7,35 @@ mod connection_limits;
 mod dialogue;
 mod handshake;
 mod listen;
+mod running;
 mod session;
 
-pub use listen::ControlServer;
+use std::sync::Arc;
+
+use bursar_core::fault::Fault;
+
+use crate::context::EngineContext;
+
+pub(crate) use running::RunningControl;
 pub(crate) use session::serve_attached;
+
+/// The control channel of a program that has one.
+///
+/// Only the program names it, so a sealed program contains none of its code.
+#[derive(Debug, Clone, Copy)]
+pub struct ControlChannel {
+    start: fn(&Arc<EngineContext>) -> Result<Box<dyn RunningControl>, Fault>,
+}
+
+impl ControlChannel {
+    /// The Unix socket of the data folder.
+    pub const SOCKET: Self = Self { start: listen::start };
+
+    /// Opens the channel.
+    pub(crate) fn start(
+        self,
+        engine: &Arc<EngineContext>,
+    ) -> Result<Box<dyn RunningControl>, Fault> {
+        (self.start)(engine)
+    }
+}

@@ -21,6 +21,10 @@ pub struct Edition {
     pub commands: CommandSet,
     /// Whether the program without arguments reads commands line by line, instead of drawing a full screen.
     pub starts_plain: bool,
+    /// Whether nothing outside the process can drive it: no control channel, no command as an argument, no password and
+    /// no setting from the environment. Its requests are decided in dialogs of its window, and a second start on the
+    /// folder is refused.
+    pub sealed: bool,
     /// Whether the agent server takes a free port if the default one is in use.
     pub takes_free_port: bool,
     pub folder: FolderRule,
@@ -204,6 +208,7 @@ impl Edition {
                 absent: &["--gui", "--headless"],
             },
             starts_plain: false,
+            sealed: false,
             takes_free_port: false,
             folder: FolderRule::Account("bursar"),
             kdf: KdfParams::FULL,
@@ -222,6 +227,7 @@ impl Edition {
                 program: EditionName::Desktop.program(),
                 ..Self::full().commands
             },
+            sealed: true,
             folder: FolderRule::NextToProgram("bursar-desk-data"),
             ..Self::full()
         }

@@ -27,7 +27,7 @@ use crate::chain_time::HintedClock;
 use crate::config::{Config, LiveConfig};
 use crate::context::EngineContext;
 pub use crate::context::Mode;
-use crate::control::{ControlServer, serve_attached};
+use crate::control::{ControlChannel, RunningControl, serve_attached};
 use crate::core::Core;
 use crate::core::handle::{CoreLoop, Handle};
 use crate::disk_room::DiskRoom;
@@ -99,7 +99,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Engine {
     context: Arc<EngineContext>,
-    control: tokio::sync::Mutex<Option<ControlServer>>,
+    control: tokio::sync::Mutex<Option<Box<dyn RunningControl>>>,
     _lock: InstanceLock,
 }
 
@@ -126,7 +126,8 @@ impl Engine {
             Some(_) => Arc::new(MemoryStore::default()),
             None => Arc::new(FileStore::new(folder.file("lending-scan.json"))),
         };
-        let settings = Arc::new(LiveConfig::open(folder.file("settings.toml"), listen)?);
+        let settings =
+            Arc::new(LiveConfig::open(folder.file("settings.toml"), listen, edition.sealed)?);
         let ports = match ports {
             Some(ports) => ports,
             None => system_ports(&settings.get(), options.devices)?,
@@ -293,8 +294,8 @@ impl Engine {
     ///
     /// # Errors
     /// `DATA_FOLDER` if the socket cannot be created.
-    pub async fn serve_control(&self) -> Result<(), Fault> {
-        *self.control.lock().await = Some(ControlServer::start(&self.context)?);
+    pub async fn serve_control(&self, channel: ControlChannel) -> Result<(), Fault> {
+        *self.control.lock().await = Some(channel.start(&self.context)?);
         Ok(())
     }
 

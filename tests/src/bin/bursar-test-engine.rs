@@ -28,6 +28,7 @@ use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_device::emulator::Emulators;
+use bursar_engine::control::ControlChannel;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Checkpoints;
 use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, SystemDisk, SystemRandom};
@@ -86,7 +87,7 @@ async fn run() -> Result<(), Fault> {
     if let Ok(password) = std::env::var("BURSAR_TEST_PASSWORD") {
         engine.unlock(SecretString::from(password)).await?;
     }
-    engine.serve_control().await?;
+    engine.serve_control(ControlChannel::SOCKET).await?;
     let address = engine.start_server().await?;
     // The handler is installed before READY is printed, because a test may send the signal right after READY.
     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())

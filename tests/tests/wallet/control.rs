@@ -14,6 +14,7 @@ use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::limits::CONTROL_SESSIONS_MAX;
 use bursar_core::status::EntryKind;
+use bursar_engine::control::ControlChannel;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, PASSWORD};
 use bursar_tests::process::{EngineProcess, StartOptions};
@@ -207,7 +208,7 @@ async fn each_wrong_password_delays_the_next_attempt_longer() {
 #[tokio::test]
 async fn the_status_counts_attached_consoles_and_no_other_program() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.engine.serve_control().await.unwrap();
+    engine.engine.serve_control(ControlChannel::SOCKET).await.unwrap();
     let mut attached = Vec::new();
     for (program, consoles) in
         [(Program::Command, 0), (Program::Console, 1), (Program::Command, 1), (Program::Console, 2)]

@@ -23,6 +23,8 @@ pub(crate) struct LiveConfig {
     file: PathBuf,
     /// The argument `--listen`, which overrides the file and the environment.
     listen: Option<String>,
+    /// Whether the environment sets nothing.
+    sealed: bool,
     current: watch::Sender<Arc<Config>>,
     /// Serializes changes, because each one reads the file that the previous one wrote.
     changes: Mutex<()>,
@@ -39,10 +41,14 @@ pub(crate) struct Change<'a> {
 }
 
 impl LiveConfig {
-    pub(crate) fn open(file: PathBuf, listen: Option<String>) -> Result<Self, Fault> {
-        let config = Config::load(&file, environment(), listen.as_deref())?;
+    /// Loads the settings. Those of a sealed program come from the file alone.
+    pub(crate) fn open(file: PathBuf, listen: Option<String>, sealed: bool) -> Result<Self, Fault> {
+        if sealed {
+            refuse_variables(&variable)?;
+        }
+        let config = Config::load(&file, environment(sealed), listen.as_deref())?;
         let current = watch::Sender::new(Arc::new(config));
-        Ok(Self { file, listen, current, changes: Mutex::new(()) })
+        Ok(Self { file, listen, sealed, current, changes: Mutex::new(()) })
     }
 
     pub(crate) fn get(&self) -> Arc<Config> {
@@ -60,7 +66,8 @@ impl LiveConfig {
         // Read the file again: the operator may have edited it since the engine read it.
         let old = text_of(&self.file)?;
         let text = with_setting(&old, key, value).map_err(|why| unusable_file(&self.file, &why))?;
-        let read = |text: &str| Config::read(text, environment(), self.listen.as_deref());
+        let read =
+            |text: &str| Config::read(text, environment(self.sealed), self.listen.as_deref());
         let after = read(&text).map_err(|wrong| match (wrong, read(&old)) {
             // The file was invalid before this change.
             (_, Err(SettingsError::File(why))) => unusable_file(&self.file, &why),
@@ -87,8 +94,27 @@ impl Change<'_> {
     }
 }
 
-fn environment() -> Environment<'static> {
-    &|name| std::env::var(name).ok()
+/// Reads a variable of the environment.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn environment(sealed: bool) -> Environment<'static> {
+    if sealed { &|_name| None } else { &variable }
+}
+
+/// Refuses variables that are settings, for a program that nothing outside can drive.
+fn refuse_variables(environment: Environment<'_>) -> Result<(), Fault> {
+    match Key::all().into_iter().map(|key| key.variable()).find(|name| environment(name).is_some())
+    {
+        None => Ok(()),
+        Some(name) => Err(Fault::because(
+            Code::BadInput,
+            format!(
+                "{name} is set, but this program takes settings from its own window only: unset it."
+            ),
+        )),
+    }
 }
 
 /// Replaces the file atomically. The new file is closed to other accounts from the start.

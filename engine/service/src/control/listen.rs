@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::connection_limits::ConnectionLimits;
+use super::running::RunningControl;
 use super::session::serve_connected;
 use crate::context::EngineContext;
 use crate::service::data_dir::DataFolder;
@@ -22,66 +23,64 @@ use crate::service::instance;
 /// The longest path for a socket. The limit is 108 bytes on Linux and 104 on macOS and the BSDs.
 const SOCKET_PATH_BYTES_MAX: usize = 100;
 
-/// The listening control socket, whose files [`ControlServer::stop`] removes.
+/// The listening control socket.
 #[derive(Debug)]
-pub struct ControlServer {
+struct ControlServer {
     socket: PathBuf,
     stop: CancellationToken,
 }
 
-impl ControlServer {
-    /// Listens, then publishes the socket and token in an owner-only file.
-    ///
-    /// # Errors
-    /// `DATA_FOLDER` if the socket or file cannot be created.
-    pub(crate) fn start(engine: &Arc<EngineContext>) -> Result<Self, Fault> {
-        let socket = socket_path(&engine.folder)?;
-        let failed = |error: std::io::Error| {
-            Fault::because(
-                Code::of_disk(&error),
-                format!("The control socket {} cannot be opened: {error}.", socket.display()),
-            )
-        };
-        // We hold the folder's lock, so an existing socket is stale.
-        if socket.exists() {
-            std::fs::remove_file(&socket).map_err(failed)?;
-        }
-        let named = || -> std::io::Result<ListenerOptions<'_>> {
-            Ok(ListenerOptions::new().name(socket.as_os_str().to_fs_name::<GenericFilePath>()?))
-        };
-        // The socket gets mode 0600 before it has a name. Where that is unsupported, the folder's mode protects it.
-        let listener = match named().and_then(|socket| socket.mode(0o600).create_tokio()) {
-            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
-                named().and_then(ListenerOptions::create_tokio)
-            }
-            made => made,
-        };
-        let listener = listener.map_err(failed)?;
-        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
-            .map_err(failed)?;
-        let token = engine.random_hex()?;
-        instance::publish_control(
-            &engine.folder,
-            &ControlFile {
-                socket: socket.display().to_string(),
-                token: token.clone(),
-                pid: std::process::id(),
-                edition: engine.edition.name,
-            },
-        )?;
-        let stop = CancellationToken::new();
-        let (shared, stopped) = (Arc::clone(engine), stop.clone());
-        engine.tasks.spawn(async move {
-            tokio::select! {
-                () = stopped.cancelled() => {}
-                () = accept(shared, listener, token) => {}
-            }
-        });
-        Ok(Self { socket, stop })
+/// Listens, then publishes the socket and token in an owner-only file.
+///
+/// # Errors
+/// `DATA_FOLDER` if the socket or file cannot be created.
+pub(super) fn start(engine: &Arc<EngineContext>) -> Result<Box<dyn RunningControl>, Fault> {
+    let socket = socket_path(&engine.folder)?;
+    let failed = |error: std::io::Error| {
+        Fault::because(
+            Code::of_disk(&error),
+            format!("The control socket {} cannot be opened: {error}.", socket.display()),
+        )
+    };
+    // We hold the folder's lock, so an existing socket is stale.
+    if socket.exists() {
+        std::fs::remove_file(&socket).map_err(failed)?;
     }
+    let named = || -> std::io::Result<ListenerOptions<'_>> {
+        Ok(ListenerOptions::new().name(socket.as_os_str().to_fs_name::<GenericFilePath>()?))
+    };
+    // The socket gets mode 0600 before it has a name. Where that is unsupported, the folder's mode protects it.
+    let listener = match named().and_then(|socket| socket.mode(0o600).create_tokio()) {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+            named().and_then(ListenerOptions::create_tokio)
+        }
+        made => made,
+    };
+    let listener = listener.map_err(failed)?;
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    let token = engine.random_hex()?;
+    instance::publish_control(
+        &engine.folder,
+        &ControlFile {
+            socket: socket.display().to_string(),
+            token: token.clone(),
+            pid: std::process::id(),
+            edition: engine.edition.name,
+        },
+    )?;
+    let stop = CancellationToken::new();
+    let (shared, stopped) = (Arc::clone(engine), stop.clone());
+    engine.tasks.spawn(async move {
+        tokio::select! {
+            () = stopped.cancelled() => {}
+            () = accept(shared, listener, token) => {}
+        }
+    });
+    Ok(Box::new(ControlServer { socket, stop }))
+}
 
-    /// Stops accepting connections and removes the socket and the control file.
-    pub fn stop(&self, folder: &DataFolder) {
+impl RunningControl for ControlServer {
+    fn stop(&self, folder: &DataFolder) {
         instance::withdraw_control(folder);
         self.stop.cancel();
         if let Err(error) = std::fs::remove_file(&self.socket) {

@@ -2,7 +2,7 @@
 //! control file through which other programs reach the engine.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use bursar_control::wire::ControlFile;
 use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
+use serde::{Deserialize, Serialize};
 
 use super::data_dir::{DataFolder, wrong_edition};
 
@@ -41,7 +42,43 @@ pub enum Instance {
 pub struct InstanceLock {
     // The file is never unlocked explicitly and never deleted. The kernel releases the lock with the process, so
     // there is no stale lock and no race over a new file.
-    _file: File,
+    file: File,
+    is_named: bool,
+}
+
+/// The holder of a lock that no other program can reach, as the lock's file names it.
+#[derive(Debug, Serialize, Deserialize)]
+struct SealedHolder {
+    pid: u32,
+    edition: EditionName,
+}
+
+impl InstanceLock {
+    /// Names this process in the lock's file, for a program without a control channel: another one then refuses the
+    /// folder at once, and says who holds it.
+    ///
+    /// # Errors
+    /// `DATA_FOLDER` or `DISK_FULL` if the file cannot be written.
+    pub fn name_holder(&mut self, folder: &DataFolder, edition: EditionName) -> Result<(), Fault> {
+        let holder = SealedHolder { pid: std::process::id(), edition };
+        self.is_named = true;
+        let mut write = || -> std::io::Result<()> {
+            self.file.set_len(0)?;
+            self.file.rewind()?;
+            self.file.write_all(serde_json::to_string(&holder)?.as_bytes())
+        };
+        write().map_err(|error| unusable_fault(&folder.file(LOCK_FILE), &error))
+    }
+}
+
+impl Drop for InstanceLock {
+    fn drop(&mut self) {
+        if self.is_named
+            && let Err(error) = self.file.set_len(0)
+        {
+            tracing::debug!(%error, "the lock still names its holder");
+        }
+    }
 }
 
 /// Maximum size of a control file in bytes, far above the size of a real one.
@@ -53,17 +90,23 @@ const CONTROL_BYTES_MAX: u64 = 64 << 10;
 ///
 /// # Errors
 /// `WRONG_EDITION` if an engine of another edition than `edition` runs there, `ENGINE_RUNNING` if another program
-/// holds the folder and cannot be reached, `DATA_FOLDER` if a file is unusable.
+/// holds the folder and cannot be reached, or has no control channel, `DATA_FOLDER` if a file is unusable.
 pub fn claim(folder: &DataFolder, edition: EditionName, wait: Duration) -> Result<Instance, Fault> {
     let path = folder.file(LOCK_FILE);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let opened = bursar_files::open_with(&mut options, &path);
-    let file = opened.map_err(|error| unusable_fault(&path, &error))?;
+    let mut file = opened.map_err(|error| unusable_fault(&path, &error))?;
     let pauses = wait.as_millis().checked_div(RETRY_PAUSE.as_millis()).unwrap_or(0);
     for _try in 0..=pauses {
         match file.try_lock() {
-            Ok(()) => return Ok(Instance::Free(InstanceLock { _file: file })),
+            Ok(()) => {
+                // A killed holder left its name. If that cannot be removed, its process is gone all the same.
+                if file.metadata().is_ok_and(|found| found.len() > 0) {
+                    let _named = file.set_len(0);
+                }
+                return Ok(Instance::Free(InstanceLock { file, is_named: false }));
+            }
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(unusable_fault(&path, &error)),
         }
@@ -72,6 +115,9 @@ pub fn claim(folder: &DataFolder, edition: EditionName, wait: Duration) -> Resul
                 return Err(wrong_edition(folder.path(), control.edition, edition));
             }
             return Ok(Instance::Running(control));
+        }
+        if let Some(holder) = sealed_holder(&mut file) {
+            return Err(sealed_fault(folder, &holder, edition));
         }
         // The holder is starting or stopping, or is a command that runs its own engine.
         std::thread::sleep(RETRY_PAUSE);
@@ -145,6 +191,30 @@ pub fn running_at(folder: &Path) -> Result<Option<ControlFile>, Fault> {
     let control: Option<ControlFile> = serde_json::from_str(&text).ok();
     // A killed engine leaves its file behind, and the new holder of the lock may not have replaced it yet.
     Ok(control.filter(|control| is_alive(control.pid)))
+}
+
+/// Returns the holder that the lock's file names, if it is alive.
+fn sealed_holder(file: &mut File) -> Option<SealedHolder> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(CONTROL_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let holder: SealedHolder = serde_json::from_str(&text).ok()?;
+    is_alive(holder.pid).then_some(holder)
+}
+
+fn sealed_fault(folder: &DataFolder, holder: &SealedHolder, edition: EditionName) -> Fault {
+    if holder.edition != edition {
+        return wrong_edition(folder.path(), holder.edition, edition);
+    }
+    Fault::because(
+        Code::EngineRunning,
+        format!(
+            "{} (process {}) already uses the data folder {}: go to its window, or close it first.",
+            edition.program(),
+            holder.pid,
+            folder.path().display()
+        ),
+    )
 }
 
 fn is_alive(pid: u32) -> bool {

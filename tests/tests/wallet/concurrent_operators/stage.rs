@@ -11,6 +11,7 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_domain::Status;
+use bursar_engine::control::ControlChannel;
 use bursar_engine::ports::Signer;
 use bursar_tests::agent::Agent;
 use bursar_tests::dice::Dice;
@@ -78,7 +79,7 @@ impl Stage {
         });
         engine.set_up_wallet(POLICY).await;
         let agent = engine.add_agent("bot", "bearer").await;
-        engine.engine.serve_control().await.expect("served");
+        engine.engine.serve_control(ControlChannel::SOCKET).await.expect("served");
         let mut operators = vec![engine.operator()];
         for program in [Program::Console, Program::Command] {
             operators.push(engine.operator_at_the_socket(program).await);
