@@ -118,6 +118,7 @@ async fn with_folder(
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
         commands: global.commands(),
+        exports: None,
     };
     match claim(&folder, global.edition, ENGINE_WAIT)? {
         Instance::Running(file) => {

@@ -6,6 +6,7 @@ mod background;
 mod canvas;
 pub(crate) mod complete;
 mod events;
+mod files;
 mod history;
 mod keymap;
 pub(crate) mod model;

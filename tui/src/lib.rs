@@ -24,6 +24,7 @@
 
 pub mod completion;
 pub mod console;
+mod export;
 pub mod link;
 pub mod oneshot;
 pub mod plain;

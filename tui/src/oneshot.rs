@@ -3,7 +3,6 @@
 
 mod condition;
 mod conversation;
-mod export;
 mod failure;
 mod interrupt;
 mod json;
@@ -34,6 +33,7 @@ pub use options::{Options, Streams, out_is_terminal, out_width};
 pub use report::{conclude, fail, finish_without_engine, succeed};
 pub use terminal::{ControllingTerminal, Terminal};
 
+use crate::export;
 use crate::link::{Link, Secret};
 use conversation::Conversation;
 use outcome::{Outcome, ReturnedSecret};

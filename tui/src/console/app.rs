@@ -1,9 +1,12 @@
 //! The loop that drives the console. It receives keys, frames, ticks and signals, sends frames, and draws the screen.
 
+use std::collections::VecDeque;
 use std::env;
 use std::io;
 use std::time::{Duration, Instant};
 
+use bursar_control::grammar::Order;
+use bursar_control::wire::ToEngine;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use crossterm::event::{Event, KeyEvent};
@@ -11,6 +14,7 @@ use futures::FutureExt;
 
 use super::background::{self, Read, ReplyReader};
 use super::events::Events;
+use super::files::Files;
 use super::history::History;
 use super::model::{Connection, Intent, Model, Setup};
 use super::screen::Screen;
@@ -38,7 +42,7 @@ pub trait Connector {
 }
 
 /// The pending requests when a console ends, for a last line on the normal screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueAtExit {
     /// Number of pending requests; `None` if the engine was not connected.
     pub waiting: Option<usize>,
@@ -46,6 +50,8 @@ pub struct QueueAtExit {
     pub next_ms: Option<u64>,
     /// Whether the engine in this process is to keep running.
     pub keeps_engine: bool,
+    /// A command to run now that the window is closed, before it opens again.
+    pub run_closed: Option<Order>,
 }
 
 /// Shows the console until the operator leaves it, the terminal goes away or `stop` completes.
@@ -68,6 +74,8 @@ pub async fn run(
         model,
         history,
         deferred_frame: None,
+        files: Files::default(),
+        failed_files: VecDeque::new(),
         link: Some(link),
         started: Instant::now(),
         next_try: Instant::now(),
@@ -84,6 +92,7 @@ pub async fn run(
         waiting: up.then(|| held().count()),
         next_ms: held().map(|held| held.left_ms(model.now_ms)).min().filter(|_left| up),
         keeps_engine: model.keeps_engine,
+        run_closed: model.run_closed.clone(),
     })
 }
 
@@ -103,6 +112,9 @@ struct App {
     /// A frame beyond [`FRAMES_PER_TURN`], handled in a later turn of the loop. Each turn also polls the terminal.
     deferred_frame: Option<Result<Received, Fault>>,
     history: History,
+    files: Files,
+    /// The replies of commands that were not sent, because their files could not be created.
+    failed_files: VecDeque<Received>,
 }
 
 /// The first event to arrive.
@@ -139,7 +151,7 @@ impl App {
             // cancel-safe: the events and the link keep everything that they have not returned yet.
             let next = tokio::select! {
                 event = events.next() => NextEvent::Terminal(event),
-                frame = receive(&mut self.deferred_frame, &mut self.link) => NextEvent::Frame(frame),
+                frame = receive(&mut self.failed_files, &mut self.deferred_frame, &mut self.link) => NextEvent::Frame(frame),
                 () = tokio::time::sleep_until(wake.into()) => NextEvent::Wake,
                 () = &mut stop => NextEvent::Stop,
             };
@@ -227,9 +239,13 @@ impl App {
         for _frame in 0..FRAMES_PER_TURN {
             let Some(frame) = next.take() else { break };
             let message = match frame {
-                Ok(frame) => Message::Frame(frame),
+                Ok(frame) => match self.files.receive(frame) {
+                    Some(frame) => Message::Frame(frame),
+                    None => Message::Tick,
+                },
                 Err(fault) => {
                     self.link = None;
+                    self.files.forget();
                     self.next_try = Instant::now() + Duration::from_millis(RECONNECT_MS);
                     Message::Lost(fault)
                 }
@@ -286,7 +302,14 @@ impl App {
                     let _nothing_to_do =
                         update(&mut self.model, Message::Resize(width, height), now_ms);
                 }
+                Intent::CreateFile { id, file } => self.files.create(id, file),
                 Intent::Send(frame) => {
+                    if let ToEngine::Run { id, .. } = &frame
+                        && let Some(reply) = self.files.failed_reply(*id)
+                    {
+                        self.failed_files.push_back(reply);
+                        continue;
+                    }
                     if let Some(link) = &mut self.link {
                         // If the link is lost, the next read reports it.
                         let _lost = link.send(&frame).await;
@@ -314,9 +337,13 @@ impl App {
 }
 
 async fn receive(
+    failed_files: &mut VecDeque<Received>,
     deferred_frame: &mut Option<Result<Received, Fault>>,
     link: &mut Option<Link>,
 ) -> Result<Received, Fault> {
+    if let Some(reply) = failed_files.pop_front() {
+        return Ok(reply);
+    }
     if let Some(frame) = deferred_frame.take() {
         return frame;
     }

@@ -108,6 +108,8 @@ pub(crate) enum KeyAction {
     Suspend,
     Quit,
     Close,
+    /// Closes the card, and leaves all waiting requests in the queue.
+    LeaveAll,
     Yes,
     No,
     /// Leaves the console that is the engine, and keeps the engine running.

@@ -6,6 +6,7 @@ mod call;
 mod calls;
 pub(crate) mod card;
 pub(crate) mod context;
+pub(crate) mod exports;
 pub(crate) mod feed;
 pub(crate) mod field;
 pub(crate) mod filter;
@@ -25,6 +26,7 @@ pub(crate) mod seen_rows;
 pub(crate) mod selection;
 pub(crate) mod server;
 pub(crate) mod setup;
+mod shown_cards;
 mod time;
 pub(crate) mod words;
 
@@ -40,12 +42,14 @@ use bursar_core::text::Zone;
 use crate::console::keymap::KeyAction;
 use crate::console::theme::{Background, ColorUse, Palette, Theme};
 use crate::link::Secret;
+use exports::NewFile;
 use filter::Filter;
 use line::{Line, LineHistory};
 use marked_run::MarkedRun;
 pub(crate) use note::{FREEZE_WINDOW_MS, Note};
 use overlay::{Overlay, Question, TextView};
 use server::{Server, Topic};
+use shown_cards::ShownCards;
 use zeroize::Zeroizing;
 
 /// The panes, in the order of their numbers.
@@ -137,6 +141,11 @@ pub(crate) enum Intent {
         id: u64,
         secret: Secret,
     },
+    /// Creates the file of a command, before the command is sent.
+    CreateFile {
+        id: u64,
+        file: NewFile,
+    },
     Quit,
     /// Notifies the operator of a request.
     Notify {
@@ -200,6 +209,16 @@ pub struct Setup {
     pub zone: Zone,
     /// The commands of this program.
     pub commands: CommandSet,
+    /// The folder for the files that commands write and read, in the one window of a sealed program; `None` in any
+    /// other console, where a shell runs these commands.
+    pub exports: Option<PathBuf>,
+}
+
+impl Setup {
+    /// Returns whether this window is a sealed program, in which cards open by themselves.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.exports.is_some()
+    }
 }
 
 /// A key that decides counts only if no other key follows for this long: two keys this close together are a paste.
@@ -225,6 +244,8 @@ pub(crate) struct Model {
     pub(crate) is_zoomed: bool,
     /// The operator left the console, and the engine in this process is to keep running.
     pub(crate) keeps_engine: bool,
+    /// A command that the program runs once the window is closed; then it opens the window again.
+    pub(crate) run_closed: Option<Order>,
     /// The selected row of each pane, by its identity and not by its position.
     pub(crate) selected: BTreeMap<Pane, String>,
     /// The filters of the lists that have one.
@@ -238,6 +259,10 @@ pub(crate) struct Model {
     pub(crate) overlay: Option<Overlay>,
     /// The request whose card opens again once the wallet is unlocked.
     pub(crate) card_to_reopen: Option<String>,
+    /// The cards that do not open by themselves again.
+    pub(crate) shown_cards: ShownCards,
+    /// When a key was last pressed.
+    pub(crate) last_key_ms: u64,
     /// Texts to read, shown once no other overlay is open.
     pub(crate) unread: VecDeque<TextView>,
     /// Questions of running commands, shown once no other overlay is open.
@@ -292,6 +317,7 @@ impl Model {
             focus: Pane::Approvals,
             is_zoomed: false,
             keeps_engine: false,
+            run_closed: None,
             selected: BTreeMap::new(),
             filters: BTreeMap::new(),
             filtering: None,
@@ -299,6 +325,8 @@ impl Model {
             marked_run: None,
             overlay: None,
             card_to_reopen: None,
+            shown_cards: ShownCards::default(),
+            last_key_ms: 0,
             unread: VecDeque::new(),
             prompts: VecDeque::new(),
             retry_reasons: BTreeMap::new(),
@@ -382,6 +410,7 @@ impl Model {
             Some(Overlay::Ask(question)) if question.is_yes_or_no() => {
                 self.now_ms >= question.armed_at_ms
             }
+            Some(Overlay::AskFile(question)) => self.now_ms >= question.armed_at_ms,
             Some(Overlay::ConfirmLeave { armed_at_ms }) => self.now_ms >= *armed_at_ms,
             _other => true,
         }

@@ -1,6 +1,7 @@
 //! The commands that run only in a shell, because they use files or print keys.
 
-use bursar_control::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
+use bursar_control::grammar::{AddressOrder, CommandSet, HistoryOrder, Order, WalletOrder};
+use bursar_core::edition::EditionName;
 
 /// Returns the sentence that refuses a command which runs only in a shell.
 pub(crate) fn refusal(order: &Order) -> Option<&'static str> {
@@ -15,5 +16,37 @@ pub(crate) fn refusal(order: &Order) -> Option<&'static str> {
             "Private keys are shown by `bursar address export` in a shell."
         }
         _any => return None,
+    })
+}
+
+/// The commands of the program that are not in the grammar of the console: they are about this machine.
+const PROGRAM_COMMANDS: [&str; 10] = [
+    "completions",
+    "demo",
+    "engine",
+    "install-service",
+    "man",
+    "pay",
+    "schema",
+    "service",
+    "uninstall-service",
+    "version",
+];
+
+/// Returns the sentence that refuses a line with a command about this machine.
+pub(crate) fn program_refusal(
+    line: &str,
+    commands: &CommandSet,
+    is_sealed: bool,
+) -> Option<String> {
+    let word = line.split_whitespace().next()?;
+    let known = PROGRAM_COMMANDS.contains(&word) && !commands.lacks(word);
+    known.then(|| match is_sealed {
+        true => format!(
+            "{} has no `{word}`: it is a command of `{}`, the full edition.",
+            commands.program,
+            EditionName::default().program()
+        ),
+        false => format!("`{word}` runs in a shell: `{} {word}`.", commands.program),
     })
 }

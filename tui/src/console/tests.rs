@@ -3,6 +3,7 @@
 mod asking;
 mod deciding;
 mod devices;
+mod dialogs;
 mod first_run;
 mod hostile;
 mod life;

@@ -2,6 +2,7 @@
 
 mod card;
 mod copying;
+mod dialogs;
 mod effects;
 mod filter;
 mod frames;
@@ -54,6 +55,7 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
         Message::Tick => Vec::new(),
     });
     open_next_overlay(model);
+    dialogs::note_shown(model);
     watch(model);
     model.reorder_requests();
     update_card(model);
@@ -137,7 +139,10 @@ fn open_next_overlay(model: &mut Model) {
             }
             None => match model.unread.pop_front() {
                 Some(view) => Some(Overlay::Text(view)),
-                None => reopen_card(model).map(|card| Overlay::Card(Box::new(card))),
+                None => {
+                    let card = reopen_card(model).or_else(|| dialogs::next(model));
+                    card.map(|card| Overlay::Card(Box::new(card)))
+                }
             },
         };
     }

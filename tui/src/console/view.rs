@@ -74,6 +74,7 @@ fn overlay(model: &Model, paint: &mut Paint<'_>, body: Rect) {
         Some(Overlay::Words(_shown, check)) => overlays::word_check(check, paint, body),
         Some(Overlay::Text(view)) => overlays::text_view(view, paint, body),
         Some(Overlay::Help { scroll }) => help::draw(model, *scroll, paint, body),
+        Some(Overlay::AskFile(asked)) => overlays::file_question(model, asked, paint, body),
         Some(Overlay::ConfirmLeave { .. }) => overlays::leave(model, paint, body),
         None => {}
     }

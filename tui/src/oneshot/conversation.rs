@@ -9,10 +9,10 @@ use bursar_control::wire::{Asking, ToClient, ToEngine};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
-use super::export::Export;
 use super::failure::Failure;
 use super::outcome::{Outcome, ReturnedSecret};
 use super::prompt::{NoAnswer, PromptAnswer, Prompter};
+use crate::export::Export;
 use crate::link::{Link, Received, Secret};
 
 /// The id of the command. A one-shot's connection has only one.

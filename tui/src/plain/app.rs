@@ -45,7 +45,7 @@ impl fmt::Debug for Streams<'_> {
 }
 
 /// How a plain console ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The exit code.
     pub exit: u8,
@@ -86,6 +86,7 @@ pub async fn run(
         waiting: up.then(|| held().count()),
         next_ms: held().map(|held| held.left_ms(now_ms)).min().filter(|_left| up),
         keeps_engine: false,
+        run_closed: None,
     };
     Ok(Ended { exit, queue })
 }

@@ -293,7 +293,8 @@ impl Session {
     }
 
     fn print_next_step(&mut self) {
-        let steps = steps_of(&self.server, None, &self.setup.commands, &self.setup.folder_option);
+        let steps =
+            steps_of(&self.server, None, &self.setup.commands, Some(&self.setup.folder_option));
         let next = steps.into_iter().find(|step| !step.is_done);
         match next {
             Some(step) => {

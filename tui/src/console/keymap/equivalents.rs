@@ -69,7 +69,7 @@ fn of_other(context: Context, action: KeyAction) -> &'static str {
         K::Help => "`help`, `help <command>`",
         K::Quit => "`quit`, or Ctrl-D",
         K::Close if context == Context::Field => "An empty line, or Ctrl-D at a password",
-        K::Close => "Not needed, because nothing is opened",
+        K::Close | K::LeaveAll => "Not needed, because nothing is opened",
         K::Enter => "The Enter key",
         K::Check => "`seed words <seed>` shows the words again, to compare them",
         K::Older | K::Newer | K::Complete => {

@@ -174,6 +174,12 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Card [HOME, ch('g', "g")], KeyAction::First, "", "Its first row"),
     bind!(Card [END, ch('G', "G")], KeyAction::Last, "", "Its last row"),
     bind!(Card [ESC, ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the request stays waiting"),
+    bind!(
+        Card[ch('l', "l")],
+        KeyAction::LeaveAll,
+        "later, all",
+        "In a window whose cards open by themselves: leave this request and all others waiting"
+    ),
     bind!(CardToDeny[ch('y', "y")], KeyAction::No, "deny", "Deny the request"),
     bind!(CardToDeny [ENTER, ch('a', "a")], KeyAction::Open, "", "Go to the card that approves the request"),
     bind!(

@@ -21,7 +21,7 @@ pub(crate) fn context(model: &Model) -> Context {
         Some(Overlay::Ask(question)) if question.is_yes_or_no() => Context::YesNo,
         Some(Overlay::Ask(_) | Overlay::Words(..)) => Context::Field,
         Some(Overlay::Text(view)) if view.checks_words => Context::Words,
-        Some(Overlay::ConfirmLeave { .. }) => Context::YesNo,
+        Some(Overlay::ConfirmLeave { .. } | Overlay::AskFile(_)) => Context::YesNo,
         Some(Overlay::Text(_) | Overlay::Help { .. }) => Context::Reading,
         None if model.line.is_some() => Context::Line,
         None => Context::Panes,

@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 
 use super::card::KEY_GUARD_MS;
 pub(crate) use super::card::{CardView, Hint, RowKey};
+use super::exports::FileQuestion;
 pub(crate) use super::field::Field;
 use super::marked::MarkedView;
 use super::seen_rows::SeenRows;
@@ -18,6 +19,8 @@ pub(crate) enum Overlay {
     /// The card of one decision about marked requests.
     Marked(Box<MarkedView>),
     Ask(Question),
+    /// The question before a command that writes or reads a file.
+    AskFile(Box<FileQuestion>),
     /// A text to read: the answer to a command line, a parse error or a journal entry.
     Text(TextView),
     Help {

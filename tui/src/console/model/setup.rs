@@ -20,13 +20,14 @@ pub(crate) struct Step {
 /// operator's choice.
 fn first_pay_line(
     commands: &CommandSet,
-    folder_option: &str,
+    folder_option: Option<&str>,
     agent: &str,
     gets_token: bool,
 ) -> String {
     let folder = match folder_option {
-        "" => String::new(),
-        option => format!("{option} "),
+        None => return "bursar-demo pay".to_owned(),
+        Some("") => String::new(),
+        Some(option) => format!("{option} "),
     };
     let token = if gets_token { " --regenerate" } else { "" };
     let program = commands.program;
@@ -73,7 +74,7 @@ fn seed(unchecked_seed: Option<&str>, exists: bool) -> Step {
 fn first_payment(
     server: &Server,
     commands: &CommandSet,
-    folder_option: &str,
+    folder_option: Option<&str>,
     agents: &[AgentAnswer],
 ) -> Step {
     let has_demo = !commands.lacks("demo");
@@ -88,7 +89,9 @@ fn first_payment(
             false => "A first payment, to a merchant of your choice",
         },
         line: first_pay_line(commands, folder_option, &payer, gets_token),
-        about: if gets_token {
+        about: if folder_option.is_none() {
+            "In another terminal, with the variables of the agent. No money moves; `bursar-demo` comes with Bursar."
+        } else if gets_token {
             "In another terminal. It gives the agent a new token; its old one stops working."
         } else if !has_demo {
             "In another terminal, with the address of a page that asks for a payment."
@@ -101,15 +104,19 @@ fn first_payment(
 /// Returns all steps in order. Empty until the engine has reported its status.
 pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let Setup { folder_option, commands, .. } = &model.setup;
+    let folder_option = (!model.setup.is_sealed()).then_some(folder_option.as_str());
     steps_of(&model.server, model.unchecked_seed.as_deref(), commands, folder_option)
 }
 
-/// Returns the steps for the reported state. `unchecked_seed` is a seed whose words were not checked.
+/// Returns the steps for the reported state.
+///
+/// `unchecked_seed` is a seed whose words were not checked, and `folder_option` selects the folder in a shell; it is
+/// `None` if the program has no commands in a shell.
 pub(crate) fn steps_of(
     server: &Server,
     unchecked_seed: Option<&str>,
     commands: &CommandSet,
-    folder_option: &str,
+    folder_option: Option<&str>,
 ) -> Vec<Step> {
     let Some(status) = &server.status else { return Vec::new() };
     let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());

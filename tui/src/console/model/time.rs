@@ -47,6 +47,7 @@ impl Model {
             Some(Overlay::Card(card)) => Some(card.armed_at_ms),
             Some(Overlay::Marked(view)) => Some(view.armed_at_ms),
             Some(Overlay::Ask(question)) => Some(question.armed_at_ms),
+            Some(Overlay::AskFile(question)) => Some(question.armed_at_ms),
             Some(Overlay::ConfirmLeave { armed_at_ms }) => Some(*armed_at_ms),
             _other => None,
         };

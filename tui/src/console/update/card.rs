@@ -11,7 +11,7 @@ use bursar_core::money::Usd;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::effects::scrolled;
-use super::run_line;
+use super::{dialogs, run_line};
 use crate::console::keymap::KeyAction;
 use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::{CardView, Hint, Overlay};
@@ -76,6 +76,10 @@ pub(super) fn handle_key(
     let locked = model.server.is_locked();
     if action == Some(KeyAction::Close) {
         model.overlay = None;
+        return Vec::new();
+    }
+    if action == Some(KeyAction::LeaveAll) && model.setup.is_sealed() {
+        dialogs::leave_all(model);
         return Vec::new();
     }
     if action.is_some_and(|action| scroll(model, action)) {

@@ -32,6 +32,9 @@ pub(super) fn guard_keys(model: &mut Model) {
         Some(Overlay::Card(card)) => card.guard_keys(now_ms),
         Some(Overlay::Marked(view)) => view.guard_keys(now_ms),
         Some(Overlay::Ask(question)) => question.guard(now_ms),
+        Some(Overlay::AskFile(question)) => {
+            question.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS)
+        }
         Some(Overlay::ConfirmLeave { armed_at_ms }) => {
             *armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS)
         }

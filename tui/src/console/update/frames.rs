@@ -69,7 +69,7 @@ pub(super) fn handle_frame(model: &mut Model, frame: Received) -> Vec<Intent> {
             }
         }
         ToClient::Done { id, reply } => handle_reply(model, id, *reply),
-        // These frames do not occur: the console runs no command that writes files, and the handshake is over.
+        // These frames do not occur: the content of files is written elsewhere, and the handshake is over.
         ToClient::Part { .. }
         | ToClient::Hello { .. }
         | ToClient::Refused { .. }
@@ -248,6 +248,9 @@ fn is_phrase(reply: &Reply) -> bool {
 fn short_result(model: &Model, order: &str) -> Option<&'static str> {
     match order {
         "wallet.passwd" => Some("The password has been changed."),
+        "address.export" if model.setup.is_sealed() => {
+            Some("The key is in the folder `exports`. Delete the file once it was used.")
+        }
         // The card from which the operator opened the wallet appears again.
         "wallet.open" if model.card_to_reopen.is_some() => Some("The wallet is open."),
         _other => None,

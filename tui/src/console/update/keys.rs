@@ -25,6 +25,7 @@ pub(super) fn handle_key(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         return Vec::new();
     }
     notices::note_look(model);
+    model.last_key_ms = model.now_ms;
     let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
     if model.unconfirmed_key.take().is_some() {
         // Two keys this close together are a paste, so neither counts, unless the second is a freeze key.
@@ -179,6 +180,7 @@ fn handle_pane_key(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         | KeyAction::Redraw
         | KeyAction::Suspend
         | KeyAction::Close
+        | KeyAction::LeaveAll
         | KeyAction::Yes
         | KeyAction::No
         | KeyAction::Keep

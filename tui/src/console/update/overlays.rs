@@ -5,6 +5,7 @@ use bursar_core::limits::PASSWORD_CHARS_MIN;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::effects::scrolled;
+use super::run_line;
 use crate::console::keymap::KeyAction;
 use crate::console::model::List;
 use crate::console::model::overlay::{Field, Overlay, Question};
@@ -22,12 +23,19 @@ pub(super) fn handle_yes_no_key(model: &mut Model, action: Option<KeyAction>) ->
             Some(KeyAction::Yes) if now_ms >= *armed_at_ms => {
                 model.unconfirmed_key = Some((KeyAction::Yes, now_ms))
             }
-            Some(KeyAction::Keep) if now_ms >= *armed_at_ms => {
+            Some(KeyAction::Keep) if now_ms >= *armed_at_ms && !model.setup.is_sealed() => {
                 model.keeps_engine = true;
                 return vec![Intent::Quit];
             }
             Some(KeyAction::No) => return close(model),
             _other => {}
+        },
+        Some(Overlay::AskFile(question)) => match action {
+            Some(KeyAction::Yes) if now_ms >= question.armed_at_ms => {
+                model.unconfirmed_key = Some((KeyAction::Yes, now_ms));
+            }
+            Some(KeyAction::No) => return close(model),
+            _other => super::effects::guard_keys(model),
         },
         // The command may wait long for a network, so the operator can close its question.
         Some(Overlay::Ask(question)) if question.is_sent => {
@@ -63,6 +71,9 @@ pub(super) fn confirm_yes(model: &mut Model) -> Vec<Intent> {
     let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     match &mut model.overlay {
         Some(Overlay::ConfirmLeave { armed_at_ms }) if now_ms >= *armed_at_ms => vec![Intent::Quit],
+        Some(Overlay::AskFile(question)) if now_ms >= question.armed_at_ms && !too_small => {
+            run_line::run_with_file(model)
+        }
         Some(Overlay::Ask(question)) if now_ms >= question.armed_at_ms && !too_small => {
             question.is_sent = true;
             vec![Intent::Send(ToEngine::Answer { id: question.call, yes: true })]

@@ -8,6 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::complete;
 use crate::console::keymap::KeyAction;
+use crate::console::model::exports::FileQuestion;
 use crate::console::model::overlay::{CardView, Overlay, TextView};
 use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
 use crate::console::shell_only;
@@ -67,7 +68,12 @@ fn run_entered_line(model: &mut Model) -> Vec<Intent> {
     }
     // Hints for a shell begin with the program's name too.
     let commands = model.setup.commands;
-    match commands.parse_line(commands.without_program(&text)) {
+    let line_text = commands.without_program(&text);
+    if let Some(why) = shell_only::program_refusal(line_text, &commands, model.setup.is_sealed()) {
+        model.note_failure(why);
+        return Vec::new();
+    }
+    match commands.parse_line(line_text) {
         Ok(order) => {
             // Keep only valid commands: other input may be a seed phrase that was pasted by mistake.
             model.line_history.remember(&text);
@@ -91,6 +97,15 @@ pub(super) fn run(model: &mut Model, order: Order) {
     if model.connection != Connection::Up {
         return model.note_failure("No engine is connected: nothing was sent.");
     }
+    if let Some(exports) = &model.setup.exports
+        && let Some(asked) = FileQuestion::of(&order, exports, model.now_ms)
+    {
+        match asked {
+            Ok(question) => model.overlay = Some(Overlay::AskFile(Box::new(question))),
+            Err(why) => model.note_failure(why),
+        }
+        return;
+    }
     if let Some(why) = shell_only::refusal(&order) {
         let program = model.setup.commands.program;
         return model.note_failure(hints_for_program(why, program).into_owned());
@@ -106,6 +121,23 @@ pub(super) fn run(model: &mut Model, order: Order) {
         return model.note_failure(format!("`{}` is already running.", name.replace('.', " ")));
     }
     send(model, order);
+}
+
+/// Runs the command of the open question about a file. A restore runs once the window is closed.
+pub(super) fn run_with_file(model: &mut Model) -> Vec<Intent> {
+    let Some(Overlay::AskFile(question)) = model.overlay.take() else { return Vec::new() };
+    let FileQuestion { order, file, .. } = *question;
+    let Some(file) = file else {
+        model.run_closed = Some(order);
+        return vec![Intent::Quit];
+    };
+    let name = order.name();
+    if model.in_flight(&Purpose::Line { order: name }) {
+        model.note_failure(format!("`{}` is already running.", name.replace('.', " ")));
+        return Vec::new();
+    }
+    let id = send(model, order);
+    vec![Intent::CreateFile { id, file }]
 }
 
 fn open_card(model: &mut Model, prefix: &str) {

@@ -25,6 +25,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut keys = table::bar(here, |action| does_something(model, here, action));
     if !model.may_decide() {
         rename(&mut keys, "not now", "close");
+    } else if model.setup.is_sealed() {
+        rename(&mut keys, "not now", "later");
     }
     if here == Context::Reading && model.line.is_some() {
         rename(&mut keys, "close", "leave the line");
@@ -84,6 +86,9 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
         }
         (Context::Card, KeyAction::Yes) => {
             model.may_approve() && visibility::card_unseen(model).is_none()
+        }
+        (Context::Card, KeyAction::LeaveAll) => {
+            model.setup.is_sealed() && model.cards_to_open().next().is_some()
         }
         (Context::Card, KeyAction::Unlock) => model.server.is_locked(),
         (Context::Card, KeyAction::Retry) => model.may_retry_device(),

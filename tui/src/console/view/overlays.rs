@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use super::help;
 use super::paint::{Paint, wrap};
 use crate::console::model::Model;
+use crate::console::model::exports::FileQuestion;
 use crate::console::model::overlay::{Overlay, Question, TextView};
 use crate::console::model::words::WordCheck;
 use crate::console::theme::Role;
@@ -70,6 +71,27 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     if let Some((row, column)) = typed {
         let row = u16::try_from(row.saturating_sub(skipped)).unwrap_or(0);
         paint.place_cursor(inside, u16::try_from(column).unwrap_or(0), row);
+    }
+}
+
+pub(super) fn file_question(
+    model: &Model,
+    asked: &FileQuestion,
+    paint: &mut Paint<'_>,
+    body: Rect,
+) {
+    let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
+    let keys = if model.now_ms >= asked.armed_at_ms { "y yes   n no" } else { "wait a moment" };
+    let plain = asked.lines.iter().flat_map(|line| wrap(line, room, 0));
+    let mut rows: Vec<(String, Role)> = plain.map(|line| (line, Role::Plain)).collect();
+    let strong = [String::new(), asked.question.to_owned(), keys.to_owned()];
+    rows.extend(strong.map(|line| (line, Role::Strong)));
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let title = asked.order.name().replace('.', " ");
+    let inside = paint.dialog(body, (WIDTH, height), &title, "");
+    let skipped = rows.len().saturating_sub(usize::from(inside.height));
+    for (row, (text, role)) in (0..).zip(rows.iter().skip(skipped)) {
+        paint.text(inside, 0, row, text, *role);
     }
 }
 
@@ -217,20 +239,23 @@ pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
         more => format!("{more} requests are waiting and can still expire."),
     };
     let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
-    let stops = "This console is the engine. If it stops, agents are refused until it runs again.";
     let consoles = model.server.status.as_ref().map_or(0, |status| status.consoles);
     let others = match consoles {
         0 => String::new(),
         1 => "Another attached console will lose its engine.".to_owned(),
         more => format!("{more} other attached consoles will lose their engine."),
     };
-    let mut lines = vec![
-        stops,
-        &others,
-        &waiting,
-        "",
-        "y stop and leave   k leave, keep the engine running here   n stay",
-    ];
+    let (stops, keys) = match model.setup.is_sealed() {
+        true => (
+            "This window is the engine. Once it is closed, agents are refused until it is open again.",
+            "y stop and close   n stay",
+        ),
+        false => (
+            "This console is the engine. If it stops, agents are refused until it runs again.",
+            "y stop and leave   k leave, keep the engine running here   n stay",
+        ),
+    };
+    let mut lines = vec![stops, &others, &waiting, "", keys];
     if others.is_empty() {
         lines.remove(1);
     }

@@ -15,7 +15,7 @@ use bursar_core::digest;
 use bursar_core::fault::Fault;
 
 /// Returns the path of the file that an order writes, and the encoding of its content in frames.
-fn export_target(order: &mut Order) -> Option<(&mut String, Encoding)> {
+pub(crate) fn export_target(order: &mut Order) -> Option<(&mut String, Encoding)> {
     match order {
         Order::History(HistoryOrder { export: Some(HistoryExport::Export { file }), .. }) => {
             Some((file, Encoding::Text))
@@ -26,8 +26,8 @@ fn export_target(order: &mut Order) -> Option<(&mut String, Encoding)> {
 }
 
 /// The encoding of the content in frames.
-#[derive(Debug, Clone, Copy)]
-enum Encoding {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
     Text,
     Base64,
 }
@@ -35,7 +35,7 @@ enum Encoding {
 /// Makes the path of an export absolute, and creates a temporary file next to it.
 ///
 /// The caller does this before it sends the order to the engine.
-pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
+pub(crate) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
     let Some((file, encoding)) = export_target(order) else { return Ok(None) };
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
     refuse_data_folder(&path, data)?;
@@ -63,7 +63,7 @@ fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
 
 /// A file that is being written. If it is dropped without [`Export::finish`], it leaves nothing behind.
 #[derive(Debug)]
-pub(super) struct Export {
+pub(crate) struct Export {
     path: PathBuf,
     /// The path of the temporary file, which has the content so far.
     temporary: PathBuf,
@@ -74,7 +74,7 @@ pub(super) struct Export {
 impl Export {
     /// Creates the temporary file. It gets its final name only when it is complete, so that a killed command leaves no
     /// incomplete file that looks like a backup.
-    fn create(path: PathBuf, encoding: Encoding) -> Result<Self, Fault> {
+    pub(crate) fn create(path: PathBuf, encoding: Encoding) -> Result<Self, Fault> {
         if fs::symlink_metadata(&path).is_ok() {
             return Err(unwritable(&path, &io::ErrorKind::AlreadyExists.into()));
         }
@@ -86,18 +86,22 @@ impl Export {
         Ok(Self { path, temporary, file: Some(file), encoding })
     }
 
-    pub(super) fn write(&mut self, text: &str) -> Result<(), Fault> {
-        let Some(file) = &mut self.file else { return Err(Fault::new(Code::InternalError)) };
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), Fault> {
         let bytes = match self.encoding {
             Encoding::Text => Ok(Cow::Borrowed(text.as_bytes())),
             Encoding::Base64 => STANDARD.decode(text).map(Cow::Owned),
         };
         let bytes = bytes.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-        file.write_all(&bytes).map_err(|error| unwritable(&self.path, &error))
+        self.write_bytes(&bytes)
+    }
+
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let Some(file) = &mut self.file else { return Err(Fault::new(Code::InternalError)) };
+        file.write_all(bytes).map_err(|error| unwritable(&self.path, &error))
     }
 
     /// Syncs the file and gives it its final name. If the SHA-256 is known, first reads the file again and compares it.
-    pub(super) fn finish(mut self, sha256: Option<&str>) -> Result<(), Fault> {
+    pub(crate) fn finish(mut self, sha256: Option<&str>) -> Result<(), Fault> {
         let Some(file) = self.file.take() else { return Err(Fault::new(Code::InternalError)) };
         let publish = || -> io::Result<()> {
             file.sync_all()?;
