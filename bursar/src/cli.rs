@@ -1,5 +1,6 @@
 //! The arguments of `bursar`: global options and commands. No option takes a secret of the wallet as its value.
 
+mod sealed;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -14,6 +15,7 @@ use bursar_control::json_version::JsonVersion;
 use bursar_control::wire::Asking;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
+use bursar_engine::control::ControlChannel;
 use bursar_engine::edition::{Edition, FolderRule};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_purchase::PayArgs;
@@ -76,6 +78,9 @@ pub(crate) struct GlobalOptions {
     /// The edition of the running program.
     #[arg(skip)]
     pub(crate) edition: EditionName,
+    /// The control channel of the running program's engine; `None` in a sealed program.
+    #[arg(skip)]
+    pub(crate) control: Option<ControlChannel>,
     /// The data folder [env: BURSAR_DATA_DIR; default: where your platform keeps such data].
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -314,6 +319,9 @@ impl Cli {
         edition: EditionName,
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
+        if Edition::of(edition).sealed {
+            return sealed::read(edition, arguments);
+        }
         let matches = Edition::of(edition).commands.matches(command(edition), arguments)?;
         let mut cli = Self::from_arg_matches(&matches)?;
         cli.global.edition = edition;
@@ -358,9 +366,12 @@ impl GlobalOptions {
         DataFolder::resolve(rule, self.data.clone())
     }
 
-    /// Returns the source of the password. An option takes precedence over the environment.
+    /// Returns the source of the password. An option takes precedence over the environment; a sealed program asks in its
+    /// own terminal.
     pub(crate) fn password(&self) -> SecretSource {
-        if self.password_stdin {
+        if Edition::of(self.edition).sealed {
+            SecretSource::Terminal
+        } else if self.password_stdin {
             SecretSource::Stdin
         } else if let Some(path) = &self.password_file {
             SecretSource::File(path.clone())

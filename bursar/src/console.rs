@@ -27,6 +27,8 @@ use crate::signals::{Signal, Signals};
 
 /// The file in the data folder that keeps the lines entered in consoles.
 const HISTORY_FILE: &str = "console_history";
+/// The folder in the data folder of a sealed program for the files that its commands write and read.
+const EXPORTS_FOLDER: &str = "exports";
 
 /// How the console reads and prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +72,19 @@ impl Kind {
     }
 }
 
+/// Returns why the window of a sealed program cannot be drawn here.
+pub(crate) fn window_fault(global: &GlobalOptions) -> Option<Fault> {
+    let program = global.edition.program();
+    let term = std::env::var("TERM").ok();
+    let why = if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        no_full_screen(term.as_deref())?
+    } else {
+        "standard input and standard output are not both a terminal".to_owned()
+    };
+    let message = format!("The window needs a terminal, and {why}: start {program} in a terminal.");
+    Some(Fault::because(Code::ConfirmationNeeded, message))
+}
+
 /// Returns why a terminal of this type has no full screen.
 fn no_full_screen(term: Option<&str>) -> Option<String> {
     match term {
@@ -80,9 +95,42 @@ fn no_full_screen(term: Option<&str>) -> Option<String> {
 }
 
 pub(crate) async fn run(global: &GlobalOptions, screen: &Screen, kind: Kind) -> u8 {
-    match attach_or_become(global, screen, kind).await {
+    match in_folder(global, screen, kind).await {
         Ok(exit) => exit,
         Err(fault) => crate::failure::report_failure("console", global, fault),
+    }
+}
+
+async fn in_folder(global: &GlobalOptions, screen: &Screen, kind: Kind) -> Result<u8, Fault> {
+    let folder = global.open_folder()?;
+    crate::panics::name_folder(folder.path());
+    let log = crate::process::console_log(folder.path());
+    crate::process::allow_open_files();
+    let exit = loop {
+        let ended = attach_or_become(global, screen, kind.clone(), folder.clone()).await;
+        match ended {
+            Ok(Ended { queue: QueueAtExit { run_closed: Some(order), .. }, .. }) => {
+                crate::run::one_shot(global, order).await;
+                if !wait_for_enter().await {
+                    break Ok(0);
+                }
+            }
+            ended => break ended.map(|ended| ended.exit),
+        }
+    };
+    if let Some(log) = log {
+        print_line(&log);
+    }
+    exit
+}
+
+/// Waits until the operator has read what a command printed. Returns whether the window is to open again.
+async fn wait_for_enter() -> bool {
+    print_line("Press Enter to open the window again, or ^C to leave.");
+    let read = tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new()));
+    tokio::select! {
+        read = read => matches!(read, Ok(Ok(1..))),
+        () = oneshot::ctrl_c() => false,
     }
 }
 
@@ -90,24 +138,9 @@ async fn attach_or_become(
     global: &GlobalOptions,
     screen: &Screen,
     kind: Kind,
-) -> Result<u8, Fault> {
-    let folder = global.open_folder()?;
-    crate::panics::name_folder(folder.path());
-    let log = crate::process::console_log(folder.path());
-    crate::process::allow_open_files();
-    let exit = with_folder(global, screen, kind, folder).await;
-    if let Some(log) = log {
-        print_line(&log);
-    }
-    exit
-}
-
-async fn with_folder(
-    global: &GlobalOptions,
-    screen: &Screen,
-    kind: Kind,
     folder: DataFolder,
-) -> Result<u8, Fault> {
+) -> Result<Ended, Fault> {
+    let sealed = Edition::of(global.edition).sealed;
     let setup = Setup {
         owner: false,
         observe: screen.observe,
@@ -118,9 +151,10 @@ async fn with_folder(
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
         commands: global.commands(),
-        exports: None,
+        exports: sealed.then(|| folder.file(EXPORTS_FOLDER)),
     };
     match claim(&folder, global.edition, ENGINE_WAIT)? {
+        Instance::Running(_other) if sealed => Err(Fault::new(Code::EngineRunning)),
         Instance::Running(file) => {
             let first = Link::connect(&file, Program::Console).await?;
             let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
@@ -130,7 +164,7 @@ async fn with_folder(
             signals.terminal_restored();
             let ended = ended?;
             print_end(&exit_line(&ended.queue), is_plain);
-            Ok(ended.exit)
+            Ok(ended)
         }
         Instance::Free(_lock) if screen.observe => Err(Fault::new(Code::EngineDown)),
         Instance::Free(lock) => run_own_engine(global, folder, lock, setup, kind).await,
@@ -141,17 +175,21 @@ async fn with_folder(
 async fn run_own_engine(
     global: &GlobalOptions,
     folder: DataFolder,
-    lock: InstanceLock,
+    mut lock: InstanceLock,
     setup: Setup,
     kind: Kind,
-) -> Result<u8, Fault> {
+) -> Result<Ended, Fault> {
+    let edition = Edition::of(global.edition);
     let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
+    if edition.sealed {
+        lock.name_holder(&folder, edition.name)?;
+    }
     let password = crate::engine_command::password(global.password()).await?;
-    let mut settings = engine::Options::new(folder, lock, Edition::of(global.edition), Mode::Full);
+    let mut settings = engine::Options::new(folder, lock, edition, Mode::Full);
     settings.devices = devices()?;
     let engine = Engine::open(settings).await?;
     let is_plain = kind != Kind::FullScreen;
-    let ended = run_console(&engine, password, setup, kind, &mut signals).await;
+    let ended = run_console(global, &engine, password, setup, kind, &mut signals).await;
     signals.terminal_restored();
     if ended.as_ref().is_ok_and(|ended| ended.queue.keeps_engine) {
         print_line(&for_program(
@@ -177,17 +215,18 @@ async fn run_own_engine(
         ),
     };
     print_end(&line, is_plain);
-    Ok(ended.exit)
+    Ok(ended)
 }
 
 async fn run_console(
+    global: &GlobalOptions,
     engine: &Engine,
     password: Option<secrecy::SecretString>,
     setup: Setup,
     kind: Kind,
     signals: &mut SignalRelay,
 ) -> Result<Ended, Fault> {
-    crate::engine_command::unlock_and_serve(engine, password).await?;
+    crate::engine_command::unlock_and_serve(engine, password, global.control).await?;
     if engine.autostart() {
         // The console is useful without a server: it shows that none is running and how to start it.
         let _port_taken = engine.start_server().await;

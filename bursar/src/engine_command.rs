@@ -55,7 +55,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
     let manager = ServiceManager::of_this_process();
     // cancel-safe: stop() ends all work that the start has begun.
     let ended = tokio::select! {
-        started = start(&engine, password, args) => match started {
+        started = start(&engine, password, global.control, args) => match started {
             Ok(server) => {
                 announce(server, global.json);
                 if engine.wallet_exists() && !engine.vault().is_unlocked() {
@@ -112,29 +112,34 @@ async fn open(
     Engine::open(options).await
 }
 
-/// Records the start, unlocks the wallet, and then accepts control connections.
+/// Records the start, unlocks the wallet, and then accepts control connections if the program has a control channel.
 ///
 /// Without a password or a wallet nothing is unlocked.
 pub(crate) async fn unlock_and_serve(
     engine: &Engine,
     password: Option<SecretString>,
+    control: Option<ControlChannel>,
 ) -> Result<(), Fault> {
     engine.record_start().await?;
     if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
         engine.unlock(password).await?;
     }
-    engine.serve_control(ControlChannel::SOCKET).await
+    match control {
+        Some(channel) => engine.serve_control(channel).await,
+        None => Ok(()),
+    }
 }
 
 async fn start(
     engine: &Engine,
     password: Option<SecretString>,
+    control: Option<ControlChannel>,
     args: &EngineArgs,
 ) -> Result<Option<SocketAddr>, Fault> {
     if password.is_some() && !engine.wallet_exists() {
         print_err("There is no wallet yet, so the given password is not used.");
     }
-    unlock_and_serve(engine, password).await?;
+    unlock_and_serve(engine, password, control).await?;
     // `--listen` starts the server even if the autostart setting is off.
     let wanted = !args.no_server && (args.listen.is_some() || engine.autostart());
     if wanted { engine.start_server().await.map(Some) } else { Ok(None) }

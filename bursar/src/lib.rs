@@ -31,6 +31,7 @@ use std::time::Duration;
 use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
+use bursar_engine::control::ControlChannel;
 use bursar_engine::edition::Edition;
 use bursar_purchase::PayArgs;
 use bursar_tui::secret_source::SecretSource;
@@ -43,13 +44,21 @@ use failure::report_failure;
 const LINGER_MS: u64 = 100;
 
 /// Runs the program of an edition with the arguments of the process.
-pub fn run_program(edition: EditionName) -> ExitCode {
-    completion::answer_shell(edition);
+///
+/// `control` is the control channel of its engine. A sealed program has none.
+pub fn run_program(edition: EditionName, control: Option<ControlChannel>) -> ExitCode {
+    let sealed = Edition::of(edition).sealed;
+    if !sealed {
+        completion::answer_shell(edition);
+    }
     process::restrict_access();
     panics::install();
     bursar_serve::signals::outlive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let read = Cli::read(edition, arguments.iter().cloned());
+    let mut read = Cli::read(edition, arguments.iter().cloned());
+    if let Ok(cli) = &mut read {
+        cli.global.control = control;
+    }
     if let Ok(Cli { global, command: None | Some(Command::Order(_)), .. }) = &read
         && !Edition::of(edition).commands.lacks("install-service")
         && let Err(fault) = service_account::continue_as_service(global, &arguments)
@@ -57,6 +66,12 @@ pub fn run_program(edition: EditionName) -> ExitCode {
         return ExitCode::from(report_failure(edition.program(), global, fault));
     }
     ExitCode::from(match read {
+        Ok(Cli { global, screen, .. }) if sealed => match console::window_fault(&global) {
+            None => {
+                in_runtime("console", &global, console::run(&global, &screen, Kind::FullScreen))
+            }
+            Some(fault) => report_failure("console", &global, fault),
+        },
         Ok(Cli { global, screen, command: None }) if screen.headless => {
             dispatch(&global, Command::Engine(EngineArgs::default()))
         }

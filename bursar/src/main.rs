@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use bursar_core::edition::EditionName;
+use bursar_engine::control::ControlChannel;
 
 fn main() -> ExitCode {
-    bursar_programs::run_program(EditionName::Full)
+    bursar_programs::run_program(EditionName::Full, Some(ControlChannel::SOCKET))
 }
