@@ -74,6 +74,11 @@ fn refusal_states_its_reason() {
 }
 
 #[test]
+fn row_window_dialogs_second_instance_panel_folder_server_and_boot_of_the_desktop_edition() {
+    journey("desk.sh");
+}
+
+#[test]
 fn y_does_what_the_title_of_each_dialog_asks() {
     journey("keys.sh");
 }

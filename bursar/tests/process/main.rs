@@ -8,6 +8,7 @@ mod backups;
 mod certificates;
 mod commands;
 mod deciders;
+mod desk;
 mod editions;
 mod hostile;
 #[cfg(target_os = "linux")]

@@ -139,3 +139,21 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     }
     put
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_program_refuses_every_variable_that_is_a_setting() {
+        for key in Key::all() {
+            let name = key.variable();
+            let set = |asked: &str| (asked == name).then(|| "1".to_owned());
+            let refused = refuse_variables(&set).unwrap_err();
+            assert!(refused.message.starts_with(&name) && refused.message.contains("unset it"));
+        }
+        let others = |asked: &str| (asked == "BURSAR_LOG").then(|| "info".to_owned());
+        assert_eq!(refuse_variables(&others), Ok(()));
+        assert_eq!(environment(true)("HOME"), None);
+    }
+}

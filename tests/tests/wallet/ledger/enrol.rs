@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bursar_control::answers::{AddressAnswer, Answer, CheckResult, LedgerAddressesAnswer};
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_device::emulator::Emulators;
 use bursar_ledger_device::device::{Decision, Lie};
 use bursar_ledger_device::key::Seed;
@@ -13,8 +14,12 @@ use bursar_tests::operator::Expect;
 use super::support::{OTHER_WORDS, SEED_WORDS, plug_in};
 
 async fn engine(addresses: Vec<std::net::SocketAddr>) -> TestEngine {
+    engine_of(EditionName::Full, addresses).await
+}
+
+async fn engine_of(edition: EditionName, addresses: Vec<std::net::SocketAddr>) -> TestEngine {
     let devices = Some(Arc::new(Emulators::new(addresses)) as _);
-    let engine = TestEngine::start(Setup { devices, ..Setup::default() }).await;
+    let engine = TestEngine::start(Setup { devices, edition, ..Setup::default() }).await;
     engine.set_up_wallet("--day 10 --txn 5 --auto 0.5").await;
     engine
 }
@@ -30,6 +35,21 @@ async fn address(engine: &TestEngine, line: &str) -> AddressAnswer {
     match engine.operator().must(line).await {
         Answer::Address(address) => address,
         other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_ledger_an_index_gives_the_same_address_in_every_edition() {
+    for edition in EditionName::ALL {
+        let (_device, at) = plug_in(SEED_WORDS);
+        let engine = engine_of(edition, vec![at]).await;
+        let Answer::Addresses { addresses } =
+            engine.operator().must("address ledger add 7 cold").await
+        else {
+            panic!("{edition:?}")
+        };
+        let [added] = &addresses[..] else { panic!("{addresses:?}") };
+        assert_eq!(added.address, "0x8BAE832C68d7c90C11bCA5EB8Bd0f14d49bd9e8F", "{edition:?}");
     }
 }
 

@@ -70,6 +70,10 @@ impl FileQuestion {
 
 /// Replaces the name of a file by its path in the folder, and returns the path.
 fn place(file: &mut String, exports: &Path) -> Result<PathBuf, String> {
+    // Answers show whole paths.
+    if let Some(name) = Path::new(&*file).strip_prefix(exports).ok().and_then(Path::to_str) {
+        *file = name.to_owned();
+    }
     let is_name = !file.is_empty()
         && file.len() <= NAME_BYTES_MAX
         && !file.starts_with('.')
@@ -127,6 +131,7 @@ mod tests {
             ("history export may.csv", "/stick/exports/may.csv", true),
             ("wallet backup 'my backup'", "/stick/exports/my backup", true),
             ("wallet restore main-1", "/stick/exports/main-1", false),
+            ("wallet restore /stick/exports/main-1", "/stick/exports/main-1", false),
         ] {
             let question = asked(line).unwrap().unwrap();
             assert!(question.lines.contains(&path.to_owned()), "{line}: {:?}", question.lines);
@@ -139,7 +144,16 @@ mod tests {
 
     #[test]
     fn a_path_is_refused_with_a_sentence() {
-        for name in ["/etc/passwd", "../settings.toml", "a/b", ".hidden", "''", "..", "'a\\b'"] {
+        for name in [
+            "/etc/passwd",
+            "../settings.toml",
+            "a/b",
+            "/stick/exports/../a",
+            ".hidden",
+            "''",
+            "..",
+            "'a\\b'",
+        ] {
             for command in ["history export", "wallet backup", "wallet restore"] {
                 let why = asked(&format!("{command} {name}")).unwrap().unwrap_err();
                 assert!(

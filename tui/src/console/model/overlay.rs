@@ -46,6 +46,8 @@ pub(crate) struct Question {
     /// The first entry of a new password, which is entered twice.
     pub(crate) first_entry: Option<Field>,
     pub(crate) fault: Option<String>,
+    /// What the command reported since the answer was sent.
+    pub(crate) progress: Option<String>,
     /// Whether the answer was sent. Until the engine responds, only a key that closes the question has an effect.
     pub(crate) is_sent: bool,
 }
@@ -60,6 +62,7 @@ impl Question {
             field: Field::default(),
             first_entry: None,
             fault: None,
+            progress: None,
             is_sent: false,
         }
     }
@@ -101,6 +104,8 @@ pub(crate) struct TextView {
     /// Whether the operator must check the words once all of them were visible.
     pub(crate) checks_words: bool,
     pub(crate) seen: SeenRows,
+    /// The running command that the text is about. The text closes when that command ends.
+    pub(crate) call: Option<u64>,
 }
 
 impl TextView {
@@ -114,6 +119,7 @@ impl TextView {
             words: None,
             checks_words: false,
             seen: SeenRows::default(),
+            call: None,
         }
     }
 }

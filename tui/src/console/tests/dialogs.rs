@@ -52,7 +52,7 @@ fn open_card(stage: &Stage) -> Option<u8> {
 }
 
 #[test]
-fn the_oldest_card_opens_and_later_leaves_it_in_the_queue() {
+fn row_approvals_in_dialogs_the_oldest_card_opens_and_later_leaves_it_in_the_queue() {
     let mut stage = empty();
     list(&mut stage, vec![made(11, 30), made(12, 10), made(13, 20)]);
     for expected in [12, 13, 11] {
@@ -97,7 +97,7 @@ fn in_any_other_console_no_card_opens_by_itself() {
 }
 
 #[test]
-fn keys_that_were_typed_before_the_card_opened_decide_nothing() {
+fn row_approvals_in_dialogs_ignore_keys_typed_before_they_opened() {
     let mut stage = empty();
     list(&mut stage, vec![made(11, 1)]);
     stage.keys("y");
@@ -116,7 +116,7 @@ fn keys_that_were_typed_before_the_card_opened_decide_nothing() {
 }
 
 #[test]
-fn no_card_opens_over_words_passwords_or_where_the_operator_types() {
+fn row_approvals_in_dialogs_never_open_over_words_passwords_or_where_the_operator_types() {
     // A seed's words, or another text.
     let mut stage = empty();
     let text = TextView::new("seed create", Zeroizing::new("words".to_owned()));
@@ -187,7 +187,7 @@ fn on_a_screen_that_is_too_small_the_card_waits_for_room() {
 }
 
 #[test]
-fn a_request_on_the_ledger_has_a_second_card_with_the_rows_of_its_screen() {
+fn row_ledger_a_request_has_a_second_card_with_the_rows_of_its_screen() {
     let mut stage = empty();
     let on_device = |is_prompting| {
         let mut request = made(11, 1);
@@ -205,7 +205,7 @@ fn a_request_on_the_ledger_has_a_second_card_with_the_rows_of_its_screen() {
 }
 
 #[test]
-fn leaving_warns_and_cannot_leave_the_engine_behind() {
+fn row_agent_server_leaving_warns_and_cannot_leave_the_engine_behind() {
     let mut stage = empty();
     list(&mut stage, vec![made(11, 1)]);
     stage.wait(KEY_GUARD_MS);
@@ -225,7 +225,7 @@ fn leaving_warns_and_cannot_leave_the_engine_behind() {
 }
 
 #[test]
-fn commands_with_files_ask_first_and_use_the_folder_for_exports() {
+fn row_console_panel_commands_with_files_ask_first_and_use_the_folder_for_exports() {
     let mut stage = empty();
     stage.keys(":wallet backup may");
     stage.press(KeyCode::Enter);
@@ -271,7 +271,7 @@ fn commands_with_files_ask_first_and_use_the_folder_for_exports() {
 }
 
 #[test]
-fn commands_about_this_machine_name_the_full_edition() {
+fn row_boot_service_commands_name_the_full_edition() {
     let mut stage = empty();
     stage.model.setup.commands.program = "bursar-desk";
     for line in [":install-service", ":bursar-desk service status"] {
@@ -280,4 +280,36 @@ fn commands_about_this_machine_name_the_full_edition() {
         let screen = stage.screen();
         assert!(screen.contains("bursar-desk has no `") && screen.contains("`bursar`"), "{screen}");
     }
+}
+
+/// A command of the operator that a Ledger shows has a dialog for as long as the Ledger waits.
+#[test]
+fn row_ledger_a_command_shows_what_to_compare_until_it_ends() {
+    let mut stage = empty();
+    stage.keys(":address ledger verify cold");
+    stage.press(KeyCode::Enter);
+    let (id, _order) = stage.take_newest_order("address.ledger.verify").unwrap();
+    stage.frame(ToClient::Progress { id, text: "compare 0x5342 with the screen".to_owned() });
+    assert!(matches!(stage.model.overlay, Some(Overlay::Text(_))), "{}", stage.screen());
+    assert!(stage.screen().contains("compare 0x5342"));
+    stage.answer(id, Ok(Answer::Address(fixtures::address())));
+    assert!(!stage.screen().contains("compare 0x5342"), "{}", stage.screen());
+
+    let mut stage = empty();
+    stage.keys(
+        ":address send research 0x209693Bc6afc0C5328bA36FaF03C514EF312287C 5 --token USDC --network base",
+    );
+    stage.press(KeyCode::Enter);
+    let Some((id, _order)) = stage.take_newest_order("address.send") else {
+        panic!("{}", stage.screen())
+    };
+    let lines = vec!["to 0x1".to_owned()];
+    let prompt = Prompt::Confirm { lines, question: "Send it?".to_owned() };
+    stage.frame(ToClient::Prompt { id, prompt });
+    stage.wait(KEY_GUARD_MS);
+    stage.keys("y");
+    stage.wait(PASTE_GAP_MS);
+    stage.frame(ToClient::Progress { id, text: "The Ledger shows it.".to_owned() });
+    let screen = stage.screen();
+    assert!(screen.contains("to 0x1") && screen.contains("The Ledger shows it."), "{screen}");
 }

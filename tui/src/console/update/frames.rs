@@ -42,7 +42,7 @@ pub(super) fn handle_frame(model: &mut Model, frame: Received) -> Vec<Intent> {
         Received::Message(message) => message,
     };
     match message {
-        ToClient::Progress { text, .. } => model.note(text),
+        ToClient::Progress { id, text } => show_progress(model, id, text),
         ToClient::Entries { entries, .. } => {
             if entries.is_empty() {
                 // The queue of the hardware devices changed.
@@ -76,6 +76,26 @@ pub(super) fn handle_frame(model: &mut Model, frame: Received) -> Vec<Intent> {
         | ToClient::Welcome => {}
     }
     Vec::new()
+}
+
+/// Shows the progress of a command: in its dialog if one is open, and else in the bottom line. In the window of a sealed
+/// program, a text about a Ledger's screen opens a dialog, which closes when the command ends.
+fn show_progress(model: &mut Model, id: u64, text: String) {
+    if let Some(Overlay::Ask(question)) = &mut model.overlay
+        && question.call == id
+        && question.is_sent
+    {
+        question.progress = Some(text);
+        return;
+    }
+    let on_device = matches!(model.purposes.get(&id), Some(Purpose::Line { order }) if order.starts_with("address.ledger"));
+    if on_device && model.setup.is_sealed() && model.overlay.is_none() {
+        let mut view = TextView::new("Ledger", Zeroizing::new(text));
+        view.call = Some(id);
+        model.overlay = Some(Overlay::Text(view));
+        return;
+    }
+    model.note(text);
 }
 
 /// Returns whether a wallet exists and whether it is locked; `None` if unknown.
@@ -226,7 +246,12 @@ fn line_done(model: &mut Model, line: LineReply) {
     {
         return retry(model, line.id, order, &with_hint(fault));
     }
-    if matches!(&model.overlay, Some(Overlay::Ask(question)) if question.call == line.id) {
+    let is_its_dialog = match &model.overlay {
+        Some(Overlay::Ask(question)) => question.call == line.id,
+        Some(Overlay::Text(view)) => view.call == Some(line.id),
+        _other => false,
+    };
+    if is_its_dialog {
         model.overlay = None;
     }
     model.last_note = None;

@@ -37,6 +37,9 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
         rows.extend(wrap(fault, room, 0).into_iter().map(|line| (line, Role::Alarm)));
     }
     rows.push((ask, Role::Strong));
+    if let Some(progress) = question.progress.as_ref().filter(|_text| question.is_sent) {
+        rows.extend(wrap(progress, room, 0).into_iter().map(|line| (line, Role::Warn)));
+    }
     let typed = if question.is_yes_or_no() {
         let armed = model.now_ms >= question.armed_at_ms;
         let keys = if question.is_sent {

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# The desktop edition: one window next to which nothing else can drive the wallet.
+. "$(dirname "$0")/lib.sh"
+
+STICK=$WORK/stick
+DATA=$STICK/bursar-desk-data
+mkdir -p "$DATA"
+ln "$BIN/bursar-desk" "$STICK/bursar-desk" 2>/dev/null || cp "$BIN/bursar-desk" "$STICK/bursar-desk"
+# It takes no setting from the environment, so these are in its file.
+cat > "$DATA/settings.toml" <<'T'
+[server]
+listen = "127.0.0.1:0"
+[networks.8453]
+rpc = ["http://127.0.0.1:9"]
+explorer = "none"
+[networks.4663]
+rpc = ["http://127.0.0.1:9"]
+T
+
+terminal you 100 30
+run you "$STICK/bursar-desk"
+see you 'BURSAR_[A-Z0-9_]+ is set, but this program takes settings from its own window only'
+run you 'unset $(compgen -e | grep ^BURSAR_); clear'
+run you "$STICK/bursar-desk"
+see you '\[>\] A wallet with a password'
+see you 'engine: inside'
+said 'the window is open'
+
+line you 'wallet create main'
+see you 'A new password'
+type_ you "$PASSWORD"; press you Enter
+see you 'Repeat the password'
+type_ you "$PASSWORD"; press you Enter
+see you 'state +unlocked'; close you
+line you 'seed create'; see you 'Write these words down'; close you
+line you 'address create research 0'; see you 'address +0x'; close you
+line you 'policy create careful --day 10 --txn 5 --auto 0.50'; see you '10.00 USD a day'; close you
+line you 'agent register reader'
+see you 'WALLET_AGENT_TOKEN'
+for name in WALLET_AGENT_ID WALLET_AGENT_TOKEN WALLET_AUTH_MODE; do
+  value=$(flat you | grep -oE "$name=[^ │]+" | head -1 | cut -d= -f2-)
+  [ -n "$value" ] || fail "$name is not shown"
+  export "$name=${value//\'/}"
+done
+close you
+line you 'agent commission reader careful research'; see you 'status +active'; close you
+WALLET_URL=http://$(flat you | grep -oE '127\.0\.0\.1:[0-9]+' | head -1)
+export WALLET_URL
+said 'a wallet and an agent'
+
+mkfifo "$WORK/hold"
+exec 9<>"$WORK/hold"
+bursar-demo merchant 0x209693Bc6afc0C5328bA36FaF03C514EF312287C <&9 > "$WORK/merchant.out" &
+until_true 'the merchant is not ready' grep -sq READY "$WORK/merchant.out"
+MERCHANT=$(cut -d' ' -f2 "$WORK/merchant.out")
+agent /small
+paid
+said 'the agent pays a small price at once'
+
+# Nothing but the window and its folder: no socket, no token file.
+[ ! -e "$DATA/control.sock" ] && [ ! -e "$DATA/control.json" ] || fail 'a control channel is there'
+refused=$(env -u BURSAR_DATA_DIR bursar --data "$DATA" status 2>&1) && fail 'bursar reached it'
+grep -q 'belongs to the desktop edition' <<< "$refused" || fail "$refused"
+refused=$(bursar-pay --data "$DATA" status 2>&1) && fail 'bursar-pay reached it'
+grep -q 'belongs to the desktop edition' <<< "$refused" || fail "$refused"
+terminal second 100 30
+run second 'unset $(compgen -e | grep ^BURSAR_); clear'
+run second "$STICK/bursar-desk; echo exit=\$?"
+see second 'already uses the data folder .*/stick/bursar-desk-data: go to its window'
+see second 'exit=10'
+said 'a second instance and the other programs are refused'
+
+# A card opens by itself over any view; later leaves it in the queue.
+press you 5
+agent /large
+see you 'Request [0-9a-f]{8} '
+see you 'esc later'
+press you Escape
+gone you 'Request [0-9a-f]{8} '
+see you '1 WAITING'
+press you 1
+press you a
+see you 'y approve'
+press you y
+see you 'approved and signed'
+paid
+said 'a card was left, and approved from the queue'
+
+agent /large
+see you 'y approve'
+press you n
+see you '1.500000 USDC denied'
+unpaid
+said 'a card was denied'
+
+# Where the operator types, no card opens.
+press you :; see you '^:'; type_ you 'wallet pass'
+agent /large
+see you '1 WAITING'
+never you 'Request [0-9a-f]{8} '
+press you Escape
+see you 'y approve'
+press you y
+see you 'approved and signed'
+paid
+said 'no card opened over a line'
+
+# Commands with files use the folder for exports, after a question.
+line you 'history export ../may.csv'; see you 'only a name'
+line you 'history export may.csv'; see you 'exports/may.csv'; see you 'Write the file\?'; see you 'y yes'
+[ ! -e "$DATA/exports/may.csv" ] || fail 'written before the answer'
+press you y
+see you 'Wrote 4 requests'; close you
+[ -s "$DATA/exports/may.csv" ] || fail 'no history'
+line you 'address export research'; see you 'not encrypted'; see you 'y yes'
+press you y
+see you "The wallet.s password"
+type_ you "$PASSWORD"; press you Enter
+until_true 'the key is written' test -s "$DATA/exports/research.key"
+grep -Eq '^(0x)?[0-9a-f]{64}$' "$DATA/exports/research.key" || fail 'a private key'
+see you 'Delete the file once it was used'
+line you 'wallet backup main-1'; see you 'Write the file\?'; see you 'y yes'
+press you y
+until_true 'the backup is written' test -s "$DATA/exports/main-1"
+[ "$(stat -c %a "$DATA/exports" "$DATA"/exports/* | sort -u | tr '\n' ' ')" = '600 700 ' ] || fail 'open to others'
+see you 'wallet +main'; close you
+said 'history, key and backup are in exports'
+
+# A restore closes the window, asks in this terminal, and opens the window again.
+line you 'wallet restore main-1'; see you 'Close the window and restore it\?'; see you 'y yes'
+press you y
+see you 'Restore the backup\?'
+type_ you y; press you Enter
+see you 'assword'
+type_ you "$PASSWORD"; press you Enter
+see you 'Press Enter to open the window again'
+press you Enter
+see you 'LOCKED'
+ls "$DATA" | grep -q '^replaced-' || fail 'the files before the restore are gone'
+said 'restored'
+
+line you 'install-service'; see you 'bursar-desk has no .install-service.: it is a command of .bursar.'
+press you q
+see you 'This window is the engine'
+never you 'keep the engine'
+see you 'y stop and close'; see you '^y yes'
+press you y
+see you 'The engine has stopped'
+agent /small
+unpaid
+[ ! -s "$DATA/engine.lock" ] || fail 'the lock still names its holder'
+done_ 'one window, sealed'
