@@ -1,5 +1,6 @@
 //! The arguments of `bursar`: global options and commands. No option takes a secret of the wallet as its value.
 
+mod color;
 mod sealed;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,8 @@ use bursar_purchase::PayArgs;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+pub(crate) use color::Color;
 
 /// A self-custodial wallet that pays for AI agents, within limits you set.
 #[derive(Debug, Parser)]
@@ -61,14 +64,6 @@ pub(crate) struct Screen {
     /// Run the engine in the foreground without a console, for example as a service.
     #[arg(long, conflicts_with_all = ["plain", "observe", "ascii"])]
     pub(crate) headless: bool,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    #[default]
-    Auto,
-    Always,
-    Never,
 }
 
 /// Options that every command takes, before or after its name.
@@ -320,7 +315,11 @@ impl Cli {
         arguments: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
         if Edition::of(edition).sealed {
-            return sealed::read(edition, arguments);
+            let read = sealed::read(edition.program(), arguments)?;
+            let sealed::Arguments { data, color, ascii } = read;
+            let global = GlobalOptions { edition, data, color, ..GlobalOptions::default() };
+            let screen = Screen { ascii, ..Screen::default() };
+            return Ok(Self { global, screen, command: None });
         }
         let matches = Edition::of(edition).commands.matches(command(edition), arguments)?;
         let mut cli = Self::from_arg_matches(&matches)?;

@@ -151,6 +151,7 @@ async fn attach_or_become(
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
         commands: global.commands(),
+        password_advice: Edition::of(global.edition).password_advice,
         exports: sealed.then(|| folder.file(EXPORTS_FOLDER)),
     };
     match claim(&folder, global.edition, ENGINE_WAIT)? {
@@ -255,6 +256,7 @@ async fn show(
         reason,
         folder_option: setup.folder_option,
         commands: setup.commands,
+        password_advice: setup.password_advice,
     };
     let mut out = io::stdout();
     let streams = plain::Streams {

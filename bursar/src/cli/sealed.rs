@@ -3,26 +3,25 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use bursar_core::edition::EditionName;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use super::{Cli, Color, GlobalOptions, Screen};
+use super::color::Color;
 
 /// A self-custodial wallet that pays for AI agents, in one window that nothing outside can drive.
 #[derive(Debug, Parser)]
 #[command(version = bursar_tui::VERSION, max_term_width = 100)]
 #[command(after_help = "Commands are typed in the window, after `:`.")]
-struct SealedCli {
+pub(super) struct Arguments {
     /// The data folder [default: next to this program].
     #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    pub(super) data: Option<PathBuf>,
     /// When to use colours; `auto` respects NO_COLOR.
     #[arg(long, value_enum, default_value_t)]
-    color: Color,
+    pub(super) color: Color,
     /// Draw with ASCII only; the default where the locale is not UTF-8.
     #[arg(long)]
-    ascii: bool,
+    pub(super) ascii: bool,
 }
 
 /// Parses the arguments.
@@ -30,11 +29,10 @@ struct SealedCli {
 /// # Errors
 /// clap's message; the output of `--help` and `--version` is also returned as an error.
 pub(super) fn read(
-    edition: EditionName,
+    program: &'static str,
     arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Cli, clap::Error> {
-    let program = edition.program();
-    let mut command = SealedCli::command().name(program).bin_name(program);
+) -> Result<Arguments, clap::Error> {
+    let mut command = Arguments::command().name(program).bin_name(program);
     let matches = command.try_get_matches_from_mut(arguments).map_err(|error| match error.kind() {
         ErrorKind::UnknownArgument => command.error(
             ErrorKind::UnknownArgument,
@@ -42,7 +40,5 @@ pub(super) fn read(
         ),
         _other => error,
     })?;
-    let SealedCli { data, color, ascii } = SealedCli::from_arg_matches(&matches)?;
-    let global = GlobalOptions { edition, data, color, ..GlobalOptions::default() };
-    Ok(Cli { global, screen: Screen { ascii, ..Screen::default() }, command: None })
+    Arguments::from_arg_matches(&matches)
 }

@@ -24,18 +24,18 @@ pub(crate) use session::serve_attached;
 /// Only the program names it, so a sealed program contains none of its code.
 #[derive(Debug, Clone, Copy)]
 pub struct ControlChannel {
-    start: fn(&Arc<EngineContext>) -> Result<Box<dyn RunningControl>, Fault>,
+    start: fn(&Arc<EngineContext>) -> Started,
 }
+
+/// The open channel, or why it could not be opened.
+type Started = Result<Box<dyn RunningControl>, Fault>;
 
 impl ControlChannel {
     /// The Unix socket of the data folder.
     pub const SOCKET: Self = Self { start: listen::start };
 
     /// Opens the channel.
-    pub(crate) fn start(
-        self,
-        engine: &Arc<EngineContext>,
-    ) -> Result<Box<dyn RunningControl>, Fault> {
+    pub(crate) fn start(self, engine: &Arc<EngineContext>) -> Started {
         (self.start)(engine)
     }
 }

@@ -21,13 +21,16 @@ pub struct Edition {
     pub commands: CommandSet,
     /// Whether the program without arguments reads commands line by line, instead of drawing a full screen.
     pub starts_plain: bool,
-    /// Whether nothing outside the process can drive it: no control channel, no command as an argument, no password and
-    /// no setting from the environment. Its requests are decided in dialogs of its window, and a second start on the
-    /// folder is refused.
+    /// Whether nothing outside the process can drive it.
+    ///
+    /// It has no control channel, and takes no command as an argument, and no password and no setting from the
+    /// environment. Requests are decided in dialogs of its window, and a second start on the folder is refused.
     pub sealed: bool,
     /// Whether the agent server takes a free port if the default one is in use.
     pub takes_free_port: bool,
     pub folder: FolderRule,
+    /// What to know before the password of a portable folder is chosen; `None` if the folder is in the account.
+    pub password_advice: Option<&'static str>,
     /// The cost of deriving a key from the password.
     pub kdf: KdfParams,
     /// The KDF parameters that a wallet file may have to be opened.
@@ -211,6 +214,7 @@ impl Edition {
             sealed: false,
             takes_free_port: false,
             folder: FolderRule::Account("bursar"),
+            password_advice: None,
             kdf: KdfParams::FULL,
             kdf_bounds: KdfBounds::PRODUCTION,
             checkpoints: Checkpoints::PRODUCTION,
@@ -229,6 +233,9 @@ impl Edition {
             },
             sealed: true,
             folder: FolderRule::NextToProgram("bursar-desk-data"),
+            password_advice: Some(
+                "It is asked twice. Whoever finds this folder needs 256 MiB of memory for each guess: choose a long one.",
+            ),
             ..Self::full()
         }
     }
@@ -246,6 +253,10 @@ impl Edition {
             starts_plain: true,
             takes_free_port: true,
             folder: FolderRule::NextToProgram("bursar-pay-data"),
+            password_advice: Some(
+                "It is asked twice. Whoever finds this folder needs 64 MiB of memory for each guess, where a folder of \
+                 `bursar` needs 256 MiB: choose a long one.",
+            ),
             kdf: KdfParams::PAYMENTS_EDITION,
             ..Self::full()
         }
@@ -263,5 +274,22 @@ impl Edition {
     /// Returns whether agents may request trades or loans.
     pub fn has_trades_or_loans(&self) -> bool {
         [Lane::Trade, Lane::Loan].iter().any(|lane| self.rules.lanes.contains(lane))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portable_editions_state_what_a_guess_of_the_password_costs() {
+        for edition in EditionName::ALL.map(Edition::of) {
+            let is_portable = matches!(edition.folder, FolderRule::NextToProgram(_));
+            assert_eq!(edition.password_advice.is_some(), is_portable, "{:?}", edition.name);
+            let advice = edition.password_advice.unwrap_or_default();
+            let figure =
+                format!("needs {} MiB of memory for each guess", edition.kdf.memory_kib >> 10);
+            assert!(!is_portable || advice.contains(&figure), "{advice}");
+        }
     }
 }

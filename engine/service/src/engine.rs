@@ -126,8 +126,7 @@ impl Engine {
             Some(_) => Arc::new(MemoryStore::default()),
             None => Arc::new(FileStore::new(folder.file("lending-scan.json"))),
         };
-        let settings =
-            Arc::new(LiveConfig::open(folder.file("settings.toml"), listen, edition.sealed)?);
+        let settings = Arc::new(LiveConfig::open(&folder, listen, edition.sealed)?);
         let ports = match ports {
             Some(ports) => ports,
             None => system_ports(&settings.get(), options.devices)?,

@@ -5,6 +5,7 @@ pub(crate) mod balances;
 mod call;
 mod calls;
 pub(crate) mod card;
+mod cards_to_open;
 pub(crate) mod context;
 pub(crate) mod exports;
 pub(crate) mod feed;
@@ -209,6 +210,8 @@ pub struct Setup {
     pub zone: Zone,
     /// The commands of this program.
     pub commands: CommandSet,
+    /// What to know before the wallet's password is chosen; `None` for the usual text.
+    pub password_advice: Option<&'static str>,
     /// The folder for the files that commands write and read, in the one window of a sealed program; `None` in any
     /// other console, where a shell runs these commands.
     pub exports: Option<PathBuf>,

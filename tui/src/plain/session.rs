@@ -23,7 +23,7 @@ use super::setup::Setup;
 use super::{observer, typed, words};
 use crate::console::model::rows;
 use crate::console::model::server::{Server, Topic, stale_topics};
-use crate::console::model::setup::steps_of;
+use crate::console::model::setup::{ProgramFacts, steps_of};
 use crate::console::shell_only;
 use crate::link::{Received, Secret};
 
@@ -293,8 +293,12 @@ impl Session {
     }
 
     fn print_next_step(&mut self) {
-        let steps =
-            steps_of(&self.server, None, &self.setup.commands, Some(&self.setup.folder_option));
+        let facts = ProgramFacts {
+            commands: &self.setup.commands,
+            folder_option: Some(&self.setup.folder_option),
+            password_advice: self.setup.password_advice,
+        };
+        let steps = steps_of(&self.server, None, facts);
         let next = steps.into_iter().find(|step| !step.is_done);
         match next {
             Some(step) => {

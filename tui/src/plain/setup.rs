@@ -24,6 +24,8 @@ pub struct Setup {
     pub folder_option: String,
     /// The commands of this program.
     pub commands: CommandSet,
+    /// What to know before the wallet's password is chosen; `None` for the usual text.
+    pub password_advice: Option<&'static str>,
 }
 
 impl Setup {

@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use super::edit::{Value, with_setting};
 use super::effective::{Config, Environment};
 use super::load::{SettingsError, text_of, unusable_file};
+use crate::service::data_dir::DataFolder;
 
 /// The settings in force.
 #[derive(Debug)]
@@ -42,7 +43,12 @@ pub(crate) struct Change<'a> {
 
 impl LiveConfig {
     /// Loads the settings. Those of a sealed program come from the file alone.
-    pub(crate) fn open(file: PathBuf, listen: Option<String>, sealed: bool) -> Result<Self, Fault> {
+    pub(crate) fn open(
+        folder: &DataFolder,
+        listen: Option<String>,
+        sealed: bool,
+    ) -> Result<Self, Fault> {
+        let file = folder.file("settings.toml");
         if sealed {
             refuse_variables(&variable)?;
         }

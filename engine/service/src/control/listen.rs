@@ -1,12 +1,13 @@
 //! Listens on the control socket. In the engine, only this file uses the crate `interprocess`.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bursar_control::wire::ControlFile;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use interprocess::local_socket::tokio::Listener;
 use interprocess::local_socket::tokio::prelude::*;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions};
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
@@ -35,29 +36,7 @@ struct ControlServer {
 /// # Errors
 /// `DATA_FOLDER` if the socket or file cannot be created.
 pub(super) fn start(engine: &Arc<EngineContext>) -> Result<Box<dyn RunningControl>, Fault> {
-    let socket = socket_path(&engine.folder)?;
-    let failed = |error: std::io::Error| {
-        Fault::because(
-            Code::of_disk(&error),
-            format!("The control socket {} cannot be opened: {error}.", socket.display()),
-        )
-    };
-    // We hold the folder's lock, so an existing socket is stale.
-    if socket.exists() {
-        std::fs::remove_file(&socket).map_err(failed)?;
-    }
-    let named = || -> std::io::Result<ListenerOptions<'_>> {
-        Ok(ListenerOptions::new().name(socket.as_os_str().to_fs_name::<GenericFilePath>()?))
-    };
-    // The socket gets mode 0600 before it has a name. Where that is unsupported, the folder's mode protects it.
-    let listener = match named().and_then(|socket| socket.mode(0o600).create_tokio()) {
-        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
-            named().and_then(ListenerOptions::create_tokio)
-        }
-        made => made,
-    };
-    let listener = listener.map_err(failed)?;
-    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    let (socket, listener) = listen(&engine.folder)?;
     let token = engine.random_hex()?;
     instance::publish_control(
         &engine.folder,
@@ -89,11 +68,7 @@ impl RunningControl for ControlServer {
     }
 }
 
-async fn accept(
-    engine: Arc<EngineContext>,
-    listener: interprocess::local_socket::tokio::Listener,
-    token: String,
-) {
+async fn accept(engine: Arc<EngineContext>, listener: Listener, token: String) {
     let limits = ConnectionLimits::new();
     let token: Arc<str> = token.into();
     loop {
@@ -148,16 +123,31 @@ impl Peer {
     }
 }
 
-fn socket_path(folder: &DataFolder) -> Result<PathBuf, Fault> {
+/// Listens on a socket in the data folder. If the folder cannot hold a socket, because its path is too long or its file
+/// system has none (FAT, exFAT), the socket is in `XDG_RUNTIME_DIR`.
+fn listen(folder: &DataFolder) -> Result<(PathBuf, Listener), Fault> {
     let near = folder.file("control.sock");
-    if near.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
-        return Ok(near);
-    }
+    let why = if near.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        "its path is too long".to_owned()
+    } else {
+        match listen_at(&near) {
+            Ok(listener) => return Ok((near, listener)),
+            Err(error) if Code::of_disk(&error) == Code::DiskFull => {
+                return Err(unopened(&near, &error));
+            }
+            Err(error) => {
+                // Some file systems create a plain file before they fail.
+                let _none = std::fs::remove_file(&near);
+                error.to_string()
+            }
+        }
+    };
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).ok_or_else(|| {
         Fault::because(
             Code::DataFolder,
             format!(
-                "The path of {} is too long for a socket: set XDG_RUNTIME_DIR, or use a shorter path.",
+                "The folder {} cannot hold the control socket ({why}): set XDG_RUNTIME_DIR, or choose another folder \
+                 with --data.",
                 folder.path().display()
             ),
         )
@@ -165,5 +155,33 @@ fn socket_path(folder: &DataFolder) -> Result<PathBuf, Fault> {
     let own = DataFolder::open(&runtime.join("bursar"))?;
     let hash = Sha256::digest(folder.path().as_os_str().as_encoded_bytes());
     let short = hash.first_chunk::<8>().map(hex::encode).unwrap_or_default();
-    Ok(own.file(&format!("{short}.sock")))
+    let path = own.file(&format!("{short}.sock"));
+    let listener = listen_at(&path).map_err(|error| unopened(&path, &error))?;
+    Ok((path, listener))
+}
+
+fn unopened(socket: &Path, error: &std::io::Error) -> Fault {
+    Fault::because(
+        Code::of_disk(error),
+        format!("The control socket {} cannot be opened: {error}.", socket.display()),
+    )
+}
+
+fn listen_at(socket: &Path) -> std::io::Result<Listener> {
+    // We hold the folder's lock, so an existing socket is stale.
+    if socket.exists() {
+        std::fs::remove_file(socket)?;
+    }
+    let named = || -> std::io::Result<ListenerOptions<'_>> {
+        Ok(ListenerOptions::new().name(socket.as_os_str().to_fs_name::<GenericFilePath>()?))
+    };
+    // The socket gets mode 0600 before it has a name. Where that is unsupported, the folder's mode protects it.
+    let listener = match named().and_then(|socket| socket.mode(0o600).create_tokio()) {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+            named().and_then(ListenerOptions::create_tokio)
+        }
+        made => made,
+    }?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }

@@ -9,6 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 
+use super::file_system::{self, Place};
 use crate::edition::FolderRule;
 
 /// A folder that exists, belongs to this account, is closed to others and is writable.
@@ -23,9 +24,19 @@ impl DataFolder {
     /// `flag` names it, else the rule of the edition.
     ///
     /// # Errors
-    /// `DATA_FOLDER` if nothing names a folder and the platform has none, or if the folder is unusable.
+    /// `DATA_FOLDER` if nothing names a folder and the platform has none, or if the folder is unusable; also if the folder
+    /// of a portable edition is on another machine.
     pub fn resolve(rule: FolderRule, flag: Option<PathBuf>) -> Result<Self, Fault> {
-        Self::open(&Self::locate(rule, flag)?)
+        let folder = Self::open(&Self::locate(rule, flag)?)?;
+        match (rule, file_system::of(folder.path())) {
+            (FolderRule::NextToProgram(_), Some((name, Place::Network))) => {
+                let why = format!(
+                    "is on a network share ({name}), where two machines could use it at once"
+                );
+                Err(folder_fault(folder.path(), &why))
+            }
+            _local => Ok(folder),
+        }
     }
 
     /// Returns the path that [`DataFolder::resolve`] would open, without touching it.
@@ -81,6 +92,15 @@ impl DataFolder {
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| unusable_fault(&path, &error))?;
+            // A file system without modes, such as FAT, accepts the change and ignores it.
+            let now = fs::symlink_metadata(&path).map_err(|error| unusable_fault(&path, &error))?;
+            if now.mode() & 0o077 != 0 {
+                return Err(folder_fault(
+                    &path,
+                    "is on a file system without file modes, so that other accounts can read it (mount it for your \
+                     account alone, with umask=0077)",
+                ));
+            }
             tracing::warn!(folder = %path.display(), "the data folder was open to others: its mode is 0700 now");
         }
         probe(&path)?;

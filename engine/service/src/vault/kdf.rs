@@ -28,8 +28,6 @@ impl KdfParams {
     pub const FULL: Self = Self { memory_kib: 262_144, iterations: 3, parallelism: 4 };
 
     /// The parameters for a payments-only edition on small machines: 64 MiB.
-    ///
-    /// No program uses them yet.
     pub const PAYMENTS_EDITION: Self = Self { memory_kib: 65_536, iterations: 3, parallelism: 4 };
 }
 

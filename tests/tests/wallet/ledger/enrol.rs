@@ -43,12 +43,7 @@ async fn row_ledger_an_index_gives_the_same_address_in_every_edition() {
     for edition in EditionName::ALL {
         let (_device, at) = plug_in(SEED_WORDS);
         let engine = engine_of(edition, vec![at]).await;
-        let Answer::Addresses { addresses } =
-            engine.operator().must("address ledger add 7 cold").await
-        else {
-            panic!("{edition:?}")
-        };
-        let [added] = &addresses[..] else { panic!("{addresses:?}") };
+        let added = address(&engine, "address ledger add 7 cold").await;
         assert_eq!(added.address, "0x8BAE832C68d7c90C11bCA5EB8Bd0f14d49bd9e8F", "{edition:?}");
     }
 }

@@ -71,12 +71,8 @@ fn seed(unchecked_seed: Option<&str>, exists: bool) -> Step {
 }
 
 /// Returns the last step. Only the hash of a bearer token is stored, so an agent with a secret pays, or gets a new token.
-fn first_payment(
-    server: &Server,
-    commands: &CommandSet,
-    folder_option: Option<&str>,
-    agents: &[AgentAnswer],
-) -> Step {
+fn first_payment(server: &Server, program: ProgramFacts<'_>, agents: &[AgentAnswer]) -> Step {
+    let ProgramFacts { commands, folder_option, .. } = program;
     let has_demo = !commands.lacks("demo");
     let with_secret = agents.iter().find(|agent| agent.auth_mode == AuthMode::Hmac);
     let gets_token = with_secret.is_none() && !agents.is_empty();
@@ -103,20 +99,30 @@ fn first_payment(
 
 /// Returns all steps in order. Empty until the engine has reported its status.
 pub(crate) fn steps(model: &Model) -> Vec<Step> {
-    let Setup { folder_option, commands, .. } = &model.setup;
-    let folder_option = (!model.setup.is_sealed()).then_some(folder_option.as_str());
-    steps_of(&model.server, model.unchecked_seed.as_deref(), commands, folder_option)
+    let Setup { folder_option, commands, password_advice, .. } = &model.setup;
+    let facts = ProgramFacts {
+        commands,
+        folder_option: (!model.setup.is_sealed()).then_some(folder_option.as_str()),
+        password_advice: *password_advice,
+    };
+    steps_of(&model.server, model.unchecked_seed.as_deref(), facts)
 }
 
-/// Returns the steps for the reported state.
-///
-/// `unchecked_seed` is a seed whose words were not checked, and `folder_option` selects the folder in a shell; it is
-/// `None` if the program has no commands in a shell.
+/// What the steps say about the program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProgramFacts<'a> {
+    pub(crate) commands: &'a CommandSet,
+    /// The option that selects the folder in a shell; `None` if the program has no commands in a shell.
+    pub(crate) folder_option: Option<&'a str>,
+    /// What to know before the password is chosen, if it differs from the usual.
+    pub(crate) password_advice: Option<&'static str>,
+}
+
+/// Returns the steps for the reported state. `unchecked_seed` is a seed whose words were not checked.
 pub(crate) fn steps_of(
     server: &Server,
     unchecked_seed: Option<&str>,
-    commands: &CommandSet,
-    folder_option: Option<&str>,
+    program: ProgramFacts<'_>,
 ) -> Vec<Step> {
     let Some(status) = &server.status else { return Vec::new() };
     let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());
@@ -137,7 +143,9 @@ pub(crate) fn steps_of(
                 Some(name) => format!("wallet recover {}", quoted(name)),
             },
             about: match &wallet.recoverable {
-                None => "Choose any name; you are asked for the password twice.",
+                None => program
+                    .password_advice
+                    .unwrap_or("Choose any name; you are asked for the password twice."),
                 Some(_name) => "This wallet file is not in the journal yet: this command adds it.",
             },
         },
@@ -172,6 +180,6 @@ pub(crate) fn steps_of(
             line: "server start".to_owned(),
             about: "On this machine only.",
         },
-        first_payment(server, commands, folder_option, agents),
+        first_payment(server, program, agents),
     ]
 }

@@ -48,7 +48,7 @@ fn made(number: u8, second: u8) -> RequestAnswer {
 /// Returns the number of the request whose card is open.
 fn open_card(stage: &Stage) -> Option<u8> {
     let Some(Overlay::Card(view)) = &stage.model.overlay else { return None };
-    u8::from_str_radix(&view.id[6..8], 16).ok()
+    u8::from_str_radix(view.id.get(6..8)?, 16).ok()
 }
 
 #[test]

@@ -74,15 +74,7 @@ pub(super) fn handle_key(
     let too_small = model.is_too_small();
     let may_decide = model.may_decide();
     let locked = model.server.is_locked();
-    if action == Some(KeyAction::Close) {
-        model.overlay = None;
-        return Vec::new();
-    }
-    if action == Some(KeyAction::LeaveAll) && model.setup.is_sealed() {
-        dialogs::leave_all(model);
-        return Vec::new();
-    }
-    if action.is_some_and(|action| scroll(model, action)) {
+    if action.is_some_and(|action| close(model, action) || scroll(model, action)) {
         return Vec::new();
     }
     if matches!(action, Some(KeyAction::Open | KeyAction::OpenToDeny)) {
@@ -138,6 +130,16 @@ pub(super) fn handle_key(
         _other => view.guard_keys(now_ms),
     }
     Vec::new()
+}
+
+/// Closes the card, and returns whether `action` does that.
+fn close(model: &mut Model, action: KeyAction) -> bool {
+    match action {
+        KeyAction::Close => model.overlay = None,
+        KeyAction::LeaveAll if model.setup.is_sealed() => dialogs::leave_all(model),
+        _other => return false,
+    }
+    true
 }
 
 /// Turns the card into the one that denies the request, or back into the one that approves it.

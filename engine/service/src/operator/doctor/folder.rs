@@ -8,6 +8,7 @@ use bursar_control::answers::CheckAnswer;
 use bursar_core::limits::FREE_DISK_BYTES_MIN;
 
 use crate::ports::Disk;
+use crate::service::file_system::{self, Place};
 
 /// Free space below which the check warns. Below `FREE_DISK_BYTES_MIN` payments are refused.
 const LOW_SPACE_BYTES: u64 = 8 * FREE_DISK_BYTES_MIN;
@@ -30,7 +31,7 @@ pub(super) fn check(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
     vec![
         check_owner(path, found.is_dir(), found.uid() == us, found.mode(), writable),
         check_space(disk.free_bytes(path).ok()),
-        check_file_system(file_system(path)),
+        check_file_system(file_system::of(path)),
     ]
 }
 
@@ -70,36 +71,9 @@ fn check_space(free: Option<u64>) -> CheckAnswer {
     }
 }
 
-/// Magic numbers of network file systems (linux/magic.h), and of FUSE. File locks and flushes are unreliable there.
-#[cfg(target_os = "linux")]
-const REMOTE_FILE_SYSTEMS: &[(u64, &str)] = &[
-    (0x6969, "NFS"),
-    (0x517b, "SMB"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB2"),
-    (0x0102_1997, "9P"),
-    (0x5346_414f, "AFS"),
-    (0x6b41_4653, "AFS"),
-    (0x00c3_6400, "Ceph"),
-    (0x6573_5546, "FUSE"),
-];
-
-/// Returns the name of the file system if it is in [`REMOTE_FILE_SYSTEMS`].
-#[cfg(target_os = "linux")]
-fn file_system(path: &Path) -> Option<&'static str> {
-    let found = rustix::fs::statfs(path).ok()?;
-    let magic = u64::try_from(found.f_type).ok()? & 0xffff_ffff;
-    REMOTE_FILE_SYSTEMS.iter().find(|(known, _name)| *known == magic).map(|(_known, name)| *name)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn file_system(_path: &Path) -> Option<&'static str> {
-    None
-}
-
-fn check_file_system(remote: Option<&str>) -> CheckAnswer {
-    match remote {
-        Some(name) => CheckAnswer::warn(
+fn check_file_system(found: Option<(&str, Place)>) -> CheckAnswer {
+    match found {
+        Some((name, _place)) => CheckAnswer::warn(
             "file system",
             format!("the data folder is on {name}, where file locks and flushes are unreliable"),
             "move it to a local disk",
@@ -161,7 +135,7 @@ mod tests {
             [None, Some(0), Some(FREE_DISK_BYTES_MIN), Some(LOW_SPACE_BYTES)].map(check_space);
         assert_eq!(results.map(|check| check.result), [Warn, Fail, Warn, Ok]);
         assert_eq!(
-            [None, Some("NFS")].map(check_file_system).map(|check| check.result),
+            [None, Some(("NFS", Place::Network))].map(check_file_system).map(|check| check.result),
             [Ok, Warn]
         );
         assert_eq!([true, false].map(check_lock).map(|check| check.result), [Warn, Ok]);
