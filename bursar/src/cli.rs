@@ -303,6 +303,12 @@ pub(crate) fn locale_is_utf8() -> bool {
     })
 }
 
+/// Returns a command that has the options of every command.
+pub(crate) fn global_options(edition: EditionName) -> clap::Command {
+    let command = GlobalOptions::augment_args(clap::Command::new(edition.program()));
+    tree::with_folder_help(command, edition)
+}
+
 /// Returns the tree of an edition's commands with their help.
 pub(crate) fn command(edition: EditionName) -> clap::Command {
     tree::for_edition(crate::examples::with_examples(Cli::command()), edition)

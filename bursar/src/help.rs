@@ -10,7 +10,7 @@ use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
 use bursar_core::text::for_program;
 use bursar_engine::edition::Edition;
-use clap::{Args, Command};
+use clap::Command;
 
 use crate::cli::GlobalOptions;
 use crate::failure::{print_result, report_failure};
@@ -75,6 +75,11 @@ fn topic_text(edition: EditionName, name: &str) -> Option<String> {
 
 /// Returns the help of a command, by its path.
 fn help_of(edition: EditionName, path: &[String]) -> Result<String, Fault> {
+    let commands = Edition::of(edition).commands;
+    if let Some(absent) = commands.lacking(path) {
+        let message = format!("{} has no `{absent}`: see `bursar help`.", commands.program);
+        return Err(Fault::because(Code::NothingFound, message));
+    }
     let mut root = crate::cli::command(edition);
     // Completes the names of subcommands, so that the usage line shows the whole path.
     root.build();
@@ -92,7 +97,7 @@ fn help_of(edition: EditionName, path: &[String]) -> Result<String, Fault> {
 /// Returns the options of every command with their help.
 fn options(edition: EditionName) -> String {
     let shown = |argument: clap::Arg| argument.hide(false);
-    let mut command = GlobalOptions::augment_args(Command::new(edition.program()))
+    let mut command = crate::cli::global_options(edition)
         .disable_help_flag(true)
         .mut_args(shown)
         .help_template("Options of every command, before or after its name.\n\n{options}\n")

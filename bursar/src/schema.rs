@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bursar_control::answers::{ActivityRow, Answer, Warning};
+use bursar_control::grammar::CommandSet;
 use bursar_control::json_version::JsonVersion;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -129,7 +130,18 @@ const COMMANDS: &[(&str, Data)] = &[
 /// Prints the schema of a command, or of all commands, and returns the exit code.
 pub(crate) fn run(global: &GlobalOptions, words: &[String]) -> u8 {
     let name = words.join(".");
-    let schema = if name.is_empty() { Ok(of_all()) } else { of(&name) };
+    let commands = global.commands();
+    let schema = match commands.lacking(words) {
+        Some(absent) => {
+            let message = format!(
+                "{} has no `{absent}`: `bursar schema` describes all commands.",
+                commands.program
+            );
+            Err(Fault::because(Code::BadInput, message))
+        }
+        None if name.is_empty() => Ok(of_all(&commands)),
+        None => of(&name),
+    };
     let schema = match schema {
         Ok(schema) => schema,
         Err(fault) => return report_failure("schema", global, fault),
@@ -151,11 +163,15 @@ fn of(name: &str) -> Result<Value, Fault> {
     Ok(document(output, generator))
 }
 
-fn of_all() -> Value {
+fn of_all(commands: &CommandSet) -> Value {
     let mut generator = generator();
-    let outputs = COMMANDS.iter().map(|(name, data)| output(name, *data, &mut generator));
+    let known = COMMANDS.iter().filter(|(name, _data)| commands.lacking(name.split('.')).is_none());
+    let outputs = known.map(|(name, data)| output(name, *data, &mut generator));
     let outputs: Vec<Value> = outputs.collect();
-    document(json!({ "title": "bursar <command> --json", "anyOf": outputs }), generator)
+    document(
+        json!({ "title": format!("{} <command> --json", commands.program), "anyOf": outputs }),
+        generator,
+    )
 }
 
 fn generator() -> SchemaGenerator {

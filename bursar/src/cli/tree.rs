@@ -10,7 +10,17 @@ pub(super) fn for_edition(whole: clap::Command, edition: EditionName) -> clap::C
     let program = edition.program();
     let whole = whole.name(program).bin_name(program);
     let known = absent::hide(whole, Edition::of(edition).commands.absent);
+    let known = with_folder_help(known, edition);
     with_program(known, program)
+}
+
+/// Describes where the data folder of a portable edition is.
+pub(super) fn with_folder_help(command: clap::Command, edition: EditionName) -> clap::Command {
+    if Edition::of(edition).folder.reads_environment() {
+        return command;
+    }
+    let help = "The data folder [default: next to this program]";
+    command.mut_arg("data", |data| data.help(help))
 }
 
 /// Replaces the name of the full edition's program in the help.

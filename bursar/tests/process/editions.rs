@@ -155,7 +155,22 @@ fn commands_and_options_of_other_lanes_do_not_exist() {
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(exit == 2 && message.contains("bursar-pay has no"), "{line}: {answer}");
     }
+    // Their help and their schemas do not exist either.
+    for line in [
+        "venues --help",
+        "help venues",
+        "schema venues",
+        "help install-service",
+        "position withdraw --help",
+    ] {
+        let (exit, answer) = stick.run(line);
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(exit != 0 && message.contains("bursar-pay has no"), "{line}: {answer}");
+    }
     let program = stick.dir.path().join("bursar-pay");
+    let Output { stdout, .. } = stick.command(&program, "help options").output().unwrap();
+    let text = String::from_utf8(stdout).unwrap();
+    assert!(text.contains("next to this program") && !text.contains("BURSAR_DATA_DIR"), "{text}");
     for line in ["--help", "help policy create", "help", "help quickstart", "help scripting"] {
         let Output { stdout, .. } = stick.command(&program, line).output().unwrap();
         let text = String::from_utf8(stdout).unwrap();

@@ -216,14 +216,31 @@ impl CommandSet {
         mut tree: clap::Command,
         words: impl IntoIterator<Item = T>,
     ) -> Result<ArgMatches, clap::Error> {
-        let matches = tree.try_get_matches_from_mut(words)?;
-        match absent::used(&tree, &matches, self.absent) {
-            None => Ok(matches),
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+        let parsed = tree.try_get_matches_from_mut(&words);
+        let used = match &parsed {
+            Ok(matches) => absent::used(&tree, matches, self.absent),
+            // A request for the help of a command is an error too.
+            Err(_error) => self.lacking(absent::path_of(&tree, &words)),
+        };
+        match used {
+            None => parsed,
             Some(used) => {
                 let message = format!("{} has no `{}`", self.program, used.replace("* ", ""));
                 Err(tree.error(ErrorKind::UnknownArgument, message))
             }
         }
+    }
+
+    /// Returns the command that a path of words names or that contains it, if the program does not have it.
+    pub fn lacking(&self, path: impl IntoIterator<Item = impl AsRef<str>>) -> Option<&'static str> {
+        let mut whole = String::new();
+        path.into_iter().find_map(|word| {
+            whole.push_str(word.as_ref());
+            let found = self.absent.iter().copied().find(|absent| *absent == whole);
+            whole.push(' ');
+            found
+        })
     }
 
     /// Returns a line without the program's name, which operators type out of habit.

@@ -3,8 +3,10 @@
 //! Each is the words of a command, or of a command and an option: `venues`, `policy create --trading`. The word `*` is
 //! any command.
 
+use std::ffi::OsString;
+
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 
 /// Hides commands and options in help and completions.
 #[must_use]
@@ -53,6 +55,32 @@ fn uses(command: &Command, matches: &ArgMatches, path: &str) -> bool {
         return false;
     };
     rest.is_empty() || command.find_subcommand(name).is_some_and(|sub| uses(sub, inner, rest))
+}
+
+/// Returns the names of the commands along the words of a line, such as `policy`, `create`.
+///
+/// It skips options and their values.
+pub(super) fn path_of(root: &Command, words: &[OsString]) -> Vec<String> {
+    let (mut node, mut path) = (root, Vec::new());
+    let mut words = words.iter().map(|word| word.to_string_lossy());
+    if !root.is_no_binary_name_set() {
+        let _program = words.next();
+    }
+    while let Some(word) = words.next() {
+        if let Some(option) = word.strip_prefix("--") {
+            let arg = node.get_arguments().find(|arg| arg.get_long() == Some(option));
+            let takes_next =
+                |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
+            if arg.is_some_and(takes_next) {
+                let _value = words.next();
+            }
+        } else if !word.starts_with('-') {
+            let Some(sub) = node.find_subcommand(&*word) else { break };
+            path.push(sub.get_name().to_owned());
+            node = sub;
+        }
+    }
+    path
 }
 
 fn is_named(word: &str, name: &str) -> bool {

@@ -16,11 +16,9 @@ impl Model {
         self.server.pending(self.now_ms).filter(is_shown).filter(is_new)
     }
 
-    /// Leaves all of these requests in the queue, and returns their number.
-    pub(crate) fn leave_cards(&mut self) -> usize {
-        let all: Vec<_> = self.cards_to_open().map(key).collect();
-        let count = all.len();
+    /// Leaves all of these requests in the queue.
+    pub(crate) fn leave_cards(&mut self) {
+        let all = self.cards_to_open().map(key).collect();
         self.shown_cards.add_all(all);
-        count
     }
 }

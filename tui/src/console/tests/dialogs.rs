@@ -8,11 +8,13 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use crossterm::event::KeyCode;
 
+use super::looks::{ALL_SIZES, assert_screen};
 use super::{Stage, held};
 use crate::console::model::card::KEY_GUARD_MS;
 use crate::console::model::overlay::{Overlay, TextView};
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Setup};
+use crate::console::theme::ColorUse;
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
 use zeroize::Zeroizing;
@@ -79,7 +81,7 @@ fn five_hundred_cards_are_left_with_one_key() {
     stage.wait(KEY_GUARD_MS);
     stage.keys("l");
     assert_eq!(open_card(&stage), None);
-    assert!(stage.screen().contains("with 249 more"), "{}", stage.screen());
+    assert!(stage.screen().contains("250 requests are left in the queue"), "{}", stage.screen());
     stage.wait(60_000);
     assert_eq!(open_card(&stage), None);
 }
@@ -312,4 +314,50 @@ fn row_ledger_a_command_shows_what_to_compare_until_it_ends() {
     stage.frame(ToClient::Progress { id, text: "The Ledger shows it.".to_owned() });
     let screen = stage.screen();
     assert!(screen.contains("to 0x1") && screen.contains("The Ledger shows it."), "{screen}");
+}
+
+/// Names and texts of others, with an escape sequence and a change of the reading direction.
+fn hostile() -> RequestAnswer {
+    let mut request = made(14, 1);
+    let card = request.card.as_mut().unwrap();
+    card.obstacle = Some("\u{202e}why\u{1b}]0;x\u{7}".to_owned());
+    request
+}
+
+#[test]
+fn dialogs_of_the_window() {
+    let looks = [sealed(), Setup { ascii: true, colors: ColorUse::Never, ..sealed() }];
+    for (setup, look) in looks.into_iter().zip(["desk", "desk_ascii"]) {
+        for size in ALL_SIZES {
+            let mut stage = Stage::with_rows(setup.clone(), size);
+            stage.wait(KEY_GUARD_MS);
+            assert_screen(&format!("{look}_dialog"), &stage);
+            stage.keys("d");
+            stage.wait(KEY_GUARD_MS);
+            assert_screen(&format!("{look}_dialog_to_deny"), &stage);
+            stage.press(KeyCode::Esc);
+            stage.wait(KEY_GUARD_MS);
+            stage.keys("l");
+            assert_screen(&format!("{look}_left"), &stage);
+            for (line, name) in [
+                (":wallet backup may", "backup"),
+                (":wallet restore may", "restore"),
+                (":address export research", "key"),
+            ] {
+                stage.keys(line);
+                stage.press(KeyCode::Enter);
+                stage.wait(KEY_GUARD_MS);
+                assert_screen(&format!("{look}_{name}"), &stage);
+                stage.press(KeyCode::Esc);
+            }
+            stage.keys("q");
+            stage.wait(KEY_GUARD_MS);
+            assert_screen(&format!("{look}_leave"), &stage);
+        }
+    }
+    let mut stage = empty();
+    list(&mut stage, vec![hostile()]);
+    assert_eq!(open_card(&stage), Some(14));
+    let screen = stage.screen();
+    assert!(!screen.contains('\u{202e}') && !screen.contains('\u{1b}'), "{screen}");
 }

@@ -32,9 +32,10 @@ pub(super) fn note_shown(model: &mut Model) {
 /// Leaves the open card and all others that wait in the queue.
 pub(super) fn leave_all(model: &mut Model) {
     model.overlay = None;
-    let note = match model.leave_cards() {
-        0 => "Left in the queue.".to_owned(),
-        more => format!("Left in the queue, with {more} more: see pane 1."),
+    model.leave_cards();
+    let note = match model.pending_count() {
+        1 => "1 request is left in the queue, pane 1.".to_owned(),
+        all => format!("{all} requests are left in the queue, pane 1."),
     };
     model.note(note);
 }

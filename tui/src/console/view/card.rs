@@ -73,7 +73,12 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
         lines.iter().flat_map(broken).collect()
     };
     let unseen = find_unseen(view, width, &rows);
-    let mut state = fits(&state::lines(model, view, closed, unseen.as_ref()));
+    let mut state = state::lines(model, view, closed, unseen.as_ref());
+    if model.setup.is_sealed() {
+        // The card opened by itself.
+        state.iter_mut().for_each(|(text, _role)| *text = text.replace("esc not now", "esc later"));
+    }
+    let mut state = fits(&state);
     let room = usize::from(body.height.saturating_sub(2));
     if rows.len().saturating_add(state.len()) < room {
         // An empty line separates the state from the rows, if there is room.
