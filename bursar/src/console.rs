@@ -110,7 +110,10 @@ async fn in_folder(global: &GlobalOptions, screen: &Screen, kind: Kind) -> Resul
         let ended = attach_or_become(global, screen, kind.clone(), folder.clone()).await;
         match ended {
             Ok(Ended { queue: QueueAtExit { run_closed: Some(order), .. }, .. }) => {
-                crate::run::one_shot(global, order).await;
+                // The window names the folder, wherever the program is by now.
+                let data = Some(folder.path().to_owned());
+                let global = GlobalOptions { data, ..global.clone() };
+                crate::run::one_shot(&global, order).await;
                 if !wait_for_enter().await {
                     break Ok(0);
                 }
@@ -188,7 +191,10 @@ async fn run_own_engine(
     let password = crate::engine_command::password(global.password()).await?;
     let mut settings = engine::Options::new(folder, lock, edition, Mode::Full);
     settings.devices = devices()?;
-    let engine = Engine::open(settings).await?;
+    let engine = Engine::open(settings).await.map_err(|fault| match fault.code {
+        Code::JournalDamaged if global.control.is_none() => in_another_folder(&fault),
+        _other => fault,
+    })?;
     let is_plain = kind != Kind::FullScreen;
     let ended = run_console(global, &engine, password, setup, kind, &mut signals).await;
     signals.terminal_restored();
@@ -217,6 +223,16 @@ async fn run_own_engine(
     };
     print_end(&line, is_plain);
     Ok(ended)
+}
+
+/// Returns a fault of the journal with the way out of a program whose commands are all in its window.
+fn in_another_folder(fault: &Fault) -> Fault {
+    let first = fault.message.split(". ").next().unwrap_or_default().trim_end_matches('.');
+    let message = format!(
+        "{first}. The window needs a journal, so restore a backup in another folder: start with `--data <new folder>`, \
+         copy the backup into the folder `exports` there, and run `wallet restore <name>` in the window."
+    );
+    Fault::because(fault.code, message)
 }
 
 async fn run_console(

@@ -60,6 +60,7 @@ pub fn run_program(edition: EditionName, control: Option<ControlChannel>) -> Exi
         cli.global.control = control;
     }
     if let Ok(Cli { global, command: None | Some(Command::Order(_)), .. }) = &read
+        && !sealed
         && !Edition::of(edition).commands.lacks("install-service")
         && let Err(fault) = service_account::continue_as_service(global, &arguments)
     {

@@ -74,7 +74,7 @@ said 'a second instance and the other programs are refused'
 press you 5
 agent /large
 see you 'Request [0-9a-f]{8} '
-see you 'esc later'
+see you 'y approve.* esc later'
 press you Escape
 gone you 'Request [0-9a-f]{8} '
 see you '1 WAITING'

@@ -234,7 +234,7 @@ impl Edition {
             sealed: true,
             folder: FolderRule::NextToProgram("bursar-desk-data"),
             password_advice: Some(
-                "It is asked twice. Whoever finds this folder needs 256 MiB of memory for each guess: choose a long one.",
+                "Asked twice. A finder of this folder needs 256 MiB of memory for each guess: choose a long password.",
             ),
             ..Self::full()
         }
@@ -254,8 +254,8 @@ impl Edition {
             takes_free_port: true,
             folder: FolderRule::NextToProgram("bursar-pay-data"),
             password_advice: Some(
-                "It is asked twice. Whoever finds this folder needs 64 MiB of memory for each guess, where a folder of \
-                 `bursar` needs 256 MiB: choose a long one.",
+                "Asked twice. A finder of this folder needs 64 MiB of memory for each guess (256 MiB in `bursar`): choose a \
+                 long password.",
             ),
             kdf: KdfParams::PAYMENTS_EDITION,
             ..Self::full()

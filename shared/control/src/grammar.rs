@@ -234,13 +234,7 @@ impl CommandSet {
 
     /// Returns the command that a path of words names or that contains it, if the program does not have it.
     pub fn lacking(&self, path: impl IntoIterator<Item = impl AsRef<str>>) -> Option<&'static str> {
-        let mut whole = String::new();
-        path.into_iter().find_map(|word| {
-            whole.push_str(word.as_ref());
-            let found = self.absent.iter().copied().find(|absent| *absent == whole);
-            whole.push(' ');
-            found
-        })
+        absent::first_along(path, self.absent)
     }
 
     /// Returns a line without the program's name, which operators type out of habit.

@@ -241,7 +241,8 @@ impl App {
             let message = match frame {
                 Ok(frame) => match self.files.receive(frame) {
                     Some(frame) => Message::Frame(frame),
-                    None => Message::Tick,
+                    // A slow disk may have held the console up.
+                    None => Message::Stalled,
                 },
                 Err(fault) => {
                     self.link = None;

@@ -104,7 +104,12 @@ fn create_folder(file: &Path) -> Result<(), Fault> {
     builder.create(folder).map_err(|error| {
         let message = format!("{} cannot be created: {error}.", folder.display());
         Fault::because(Code::of_disk(&error), message)
-    })
+    })?;
+    if folder.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    let message = format!("{} is a link or a file: move it away.", folder.display());
+    Err(Fault::because(Code::DataFolder, message))
 }
 
 #[cfg(test)]

@@ -266,6 +266,8 @@ pub(crate) struct Model {
     pub(crate) shown_cards: ShownCards,
     /// When a key was last pressed.
     pub(crate) last_key_ms: u64,
+    /// When a key was last pressed on the panes, in a line or in a filter.
+    pub(crate) last_pane_key_ms: u64,
     /// Texts to read, shown once no other overlay is open.
     pub(crate) unread: VecDeque<TextView>,
     /// Questions of running commands, shown once no other overlay is open.
@@ -330,6 +332,7 @@ impl Model {
             card_to_reopen: None,
             shown_cards: ShownCards::default(),
             last_key_ms: 0,
+            last_pane_key_ms: 0,
             unread: VecDeque::new(),
             prompts: VecDeque::new(),
             retry_reasons: BTreeMap::new(),

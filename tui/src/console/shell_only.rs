@@ -20,7 +20,7 @@ pub(crate) fn refusal(order: &Order) -> Option<&'static str> {
 }
 
 /// The commands of the program that are not in the grammar of the console: they are about this machine.
-const PROGRAM_COMMANDS: [&str; 10] = [
+const PROGRAM_COMMANDS: [&str; 9] = [
     "completions",
     "demo",
     "engine",
@@ -30,7 +30,6 @@ const PROGRAM_COMMANDS: [&str; 10] = [
     "schema",
     "service",
     "uninstall-service",
-    "version",
 ];
 
 /// Returns the sentence that refuses a line with a command about this machine.

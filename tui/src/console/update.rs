@@ -36,6 +36,8 @@ pub(crate) enum Message {
     Resize(u16, u16),
     /// Only time has passed.
     Tick,
+    /// The console could neither draw nor read keys for a while.
+    Stalled,
 }
 
 /// Applies one message; every change of the model goes through here. `now_ms` is this process's monotonic clock.
@@ -53,8 +55,13 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
             Vec::new()
         }
         Message::Tick => Vec::new(),
+        Message::Stalled => {
+            effects::guard_keys(model);
+            Vec::new()
+        }
     });
     open_next_overlay(model);
+    dialogs::open_next(model);
     dialogs::note_shown(model);
     watch(model);
     model.reorder_requests();
@@ -139,10 +146,7 @@ fn open_next_overlay(model: &mut Model) {
             }
             None => match model.unread.pop_front() {
                 Some(view) => Some(Overlay::Text(view)),
-                None => {
-                    let card = reopen_card(model).or_else(|| dialogs::next(model));
-                    card.map(|card| Overlay::Card(Box::new(card)))
-                }
+                None => reopen_card(model).map(|card| Overlay::Card(Box::new(card))),
             },
         };
     }

@@ -142,7 +142,8 @@ fn listen(folder: &DataFolder) -> Result<(PathBuf, Listener), Fault> {
             }
         }
     };
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).ok_or_else(|| {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|folder| folder.is_absolute()).ok_or_else(|| {
         Fault::because(
             Code::DataFolder,
             format!(

@@ -57,6 +57,20 @@ fn uses(command: &Command, matches: &ArgMatches, path: &str) -> bool {
     rest.is_empty() || command.find_subcommand(name).is_some_and(|sub| uses(sub, inner, rest))
 }
 
+/// Returns the first of `absent` that a path of words contains.
+pub(super) fn first_along<'a>(
+    path: impl IntoIterator<Item = impl AsRef<str>>,
+    absent: &[&'a str],
+) -> Option<&'a str> {
+    let mut whole = String::new();
+    path.into_iter().find_map(|word| {
+        whole.push_str(word.as_ref());
+        let found = absent.iter().copied().find(|known| *known == whole);
+        whole.push(' ');
+        found
+    })
+}
+
 /// Returns the names of the commands along the words of a line, such as `policy`, `create`.
 ///
 /// It skips options and their values.

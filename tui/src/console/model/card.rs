@@ -11,6 +11,9 @@ use super::queued::QueuedRequest;
 /// An ignored key restarts this time. So input that was typed or pasted for something else never decides.
 pub(crate) const KEY_GUARD_MS: u64 = 400;
 
+/// Like [`KEY_GUARD_MS`], for a card that opened by itself: the operator must notice it first.
+pub(crate) const DIALOG_GUARD_MS: u64 = 1_000;
+
 /// Maximum number of characters of a typed amount.
 pub(super) const AMOUNT_CHARS_MAX: usize = 24;
 
@@ -33,6 +36,8 @@ pub(crate) struct CardView {
     pub(crate) hint: Option<Hint>,
     /// Whether the card was opened with the key for denials, so that it cannot be approved.
     pub(crate) opened_to_deny: bool,
+    /// Whether the card opened without a key of the operator.
+    pub(crate) opened_by_itself: bool,
     /// Whether the card changed while it was open.
     pub(crate) has_changed: bool,
     /// Number of rows above the first visible one.
@@ -89,6 +94,7 @@ impl CardView {
             fault: None,
             hint: None,
             opened_to_deny: false,
+            opened_by_itself: false,
             has_changed: false,
             scroll: 0,
             visible_rows: BTreeSet::new(),
@@ -155,8 +161,16 @@ impl CardView {
         self.typed_amount.clear();
     }
 
+    /// Returns a card that opens by itself.
+    pub(crate) fn by_itself(waiting: &QueuedRequest, now_ms: u64) -> Option<Self> {
+        let mut view = Self { opened_by_itself: true, ..Self::of(waiting, now_ms)? };
+        view.guard_keys(now_ms);
+        Some(view)
+    }
+
     pub(crate) fn guard_keys(&mut self, now_ms: u64) {
-        self.armed_at_ms = now_ms.saturating_add(KEY_GUARD_MS);
+        let guard_ms = if self.opened_by_itself { DIALOG_GUARD_MS } else { KEY_GUARD_MS };
+        self.armed_at_ms = now_ms.saturating_add(guard_ms);
         self.deniable_at_ms = self.armed_at_ms;
     }
 

@@ -28,9 +28,17 @@ impl ShownCards {
         self.0.extend(rows);
     }
 
-    /// Forgets the requests that are no longer in the queue.
+    /// Forgets requests that are no longer in the queue, and prompts of a device that have ended: the next one opens a
+    /// card again.
     pub(crate) fn keep_only(&mut self, queue: &[QueuedRequest]) {
-        self.0.retain(|(id, _on_device)| queue.iter().any(|row| row.request.id == *id));
+        let is_prompting = |row: &QueuedRequest| {
+            let device = row.request.card.as_ref().and_then(|card| card.device.as_ref());
+            device.is_none_or(|device| device.is_prompting)
+        };
+        self.0.retain(|(id, on_device)| {
+            let row = queue.iter().find(|row| row.request.id == *id);
+            row.is_some_and(|row| !on_device || is_prompting(row))
+        });
     }
 }
 

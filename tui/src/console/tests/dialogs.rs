@@ -10,7 +10,7 @@ use crossterm::event::KeyCode;
 
 use super::looks::{ALL_SIZES, assert_screen};
 use super::{Stage, held};
-use crate::console::model::card::KEY_GUARD_MS;
+use crate::console::model::card::DIALOG_GUARD_MS;
 use crate::console::model::overlay::{Overlay, TextView};
 use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Setup};
@@ -60,7 +60,7 @@ fn row_approvals_in_dialogs_the_oldest_card_opens_and_later_leaves_it_in_the_que
     for expected in [12, 13, 11] {
         assert_eq!(open_card(&stage), Some(expected));
         assert!(stage.screen().contains("esc later"), "{}", stage.screen());
-        stage.wait(KEY_GUARD_MS);
+        stage.wait(DIALOG_GUARD_MS);
         stage.press(KeyCode::Esc);
     }
     // Each was left once. None opens by itself again, and all wait in the queue.
@@ -78,7 +78,7 @@ fn five_hundred_cards_are_left_with_one_key() {
     // It was made in the first second, like 120, 180 and 240.
     assert_eq!(open_card(&stage), Some(60));
     assert!(stage.screen().contains("l later, all"), "{}", stage.screen());
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("l");
     assert_eq!(open_card(&stage), None);
     assert!(stage.screen().contains("250 requests are left in the queue"), "{}", stage.screen());
@@ -93,7 +93,7 @@ fn in_any_other_console_no_card_opens_by_itself() {
     assert_eq!(open_card(&stage), None);
     // There the key for all cards does nothing.
     stage.keys("a");
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("l");
     assert!(open_card(&stage).is_some());
 }
@@ -103,15 +103,15 @@ fn row_approvals_in_dialogs_ignore_keys_typed_before_they_opened() {
     let mut stage = empty();
     list(&mut stage, vec![made(11, 1)]);
     stage.keys("y");
-    stage.wait(KEY_GUARD_MS - 1);
+    stage.wait(DIALOG_GUARD_MS - 1);
     stage.keys("y");
     stage.press(KeyCode::Enter);
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.press(KeyCode::Enter);
     stage.handle_message(Message::Paste("y".into()));
     stage.wait(PASTE_GAP_MS);
     assert!(stage.take_newest_order("approve").is_none());
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert!(stage.take_newest_order("approve").is_some());
@@ -133,6 +133,8 @@ fn row_approvals_in_dialogs_never_open_over_words_passwords_or_where_the_operato
     list(&mut stage, vec![made(11, 1)]);
     assert_eq!(open_card(&stage), None);
     stage.press(KeyCode::Esc);
+    assert_eq!(open_card(&stage), None, "a key was just pressed");
+    stage.wait(1_000);
     assert_eq!(open_card(&stage), Some(11));
     // A password field.
     let mut stage = empty();
@@ -148,6 +150,58 @@ fn row_approvals_in_dialogs_never_open_over_words_passwords_or_where_the_operato
     stage.answer(id, Err(Fault::new(Code::Cancelled)));
     stage.wait(1);
     assert_eq!(open_card(&stage), Some(11));
+}
+
+/// A key that was meant for the panes or a line has no effect on a card that has just opened, not even that of esc.
+#[test]
+fn row_approvals_in_dialogs_ignore_every_key_until_they_are_noticed() {
+    for key in ['y', 'n', 'd', 'l', 'q', 'u', 'j', 'a'] {
+        let mut stage = empty();
+        list(&mut stage, vec![made(11, 1), made(12, 2)]);
+        stage.wait(DIALOG_GUARD_MS - 1);
+        stage.keys(&key.to_string());
+        stage.press(KeyCode::Esc);
+        assert_eq!(open_card(&stage), Some(11), "{key}");
+        // Each of them begins the time again.
+        stage.wait(DIALOG_GUARD_MS - 1);
+        stage.keys("y");
+        stage.wait(PASTE_GAP_MS);
+        assert!(stage.take_newest_order("approve").is_none(), "{key}");
+        assert!(stage.take_newest_order("deny").is_none(), "{key}");
+        let Some(Overlay::Card(view)) = &stage.model.overlay else { panic!("{key}") };
+        assert!(!view.opened_to_deny && stage.model.orders.is_empty(), "{key}");
+    }
+    // Nor does a card open within a second of a key on the panes.
+    let mut stage = empty();
+    stage.model.mark_stale(&[Topic::Requests]);
+    stage.wait(1_000);
+    let (call, _order) = stage.take_newest_order("requests").unwrap();
+    stage.keys("j");
+    stage.answer(call, Ok(Answer::Requests { requests: vec![made(11, 1)] }));
+    stage.wait(999);
+    assert_eq!(open_card(&stage), None);
+    stage.wait(1);
+    assert_eq!(open_card(&stage), Some(11));
+}
+
+/// Nobody is there: an unfinished line, the help and a card that ended do not keep the next card away.
+#[test]
+fn in_an_idle_window_the_next_card_opens() {
+    for keys in [":pol", "?", "/x"] {
+        let mut stage = empty();
+        stage.keys(keys);
+        list(&mut stage, vec![made(11, 1)]);
+        assert_eq!(open_card(&stage), None, "{keys}");
+        stage.wait(10_000);
+        assert_eq!(open_card(&stage), Some(11), "{keys}");
+    }
+    let mut stage = empty();
+    list(&mut stage, vec![held(11, 3_000, |_card| {})]);
+    assert_eq!(open_card(&stage), Some(11));
+    stage.wait(4_000);
+    list(&mut stage, vec![made(12, 1)]);
+    stage.wait(1_000);
+    assert_eq!(open_card(&stage), Some(12));
 }
 
 #[test]
@@ -182,7 +236,7 @@ fn on_a_screen_that_is_too_small_the_card_waits_for_room() {
     assert_eq!(open_card(&stage), Some(11));
     // Under an open card: no key decides until it can be read again.
     stage.handle_message(Message::Resize(20, 5));
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert!(stage.take_newest_order("approve").is_none());
@@ -198,10 +252,18 @@ fn row_ledger_a_request_has_a_second_card_with_the_rows_of_its_screen() {
         request
     };
     list(&mut stage, vec![made(11, 1)]);
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.press(KeyCode::Esc);
     list(&mut stage, vec![on_device(false)]);
     assert_eq!(open_card(&stage), None, "the device does not show it yet");
+    list(&mut stage, vec![on_device(true)]);
+    assert_eq!(open_card(&stage), Some(11));
+    // The device shows it again, for example after it was plugged in again.
+    stage.wait(DIALOG_GUARD_MS);
+    stage.press(KeyCode::Esc);
+    list(&mut stage, vec![on_device(true)]);
+    assert_eq!(open_card(&stage), None);
+    list(&mut stage, vec![on_device(false)]);
     list(&mut stage, vec![on_device(true)]);
     assert_eq!(open_card(&stage), Some(11));
 }
@@ -210,7 +272,7 @@ fn row_ledger_a_request_has_a_second_card_with_the_rows_of_its_screen() {
 fn row_agent_server_leaving_warns_and_cannot_leave_the_engine_behind() {
     let mut stage = empty();
     list(&mut stage, vec![made(11, 1)]);
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.press(KeyCode::Esc);
     stage.keys("q");
     let screen = stage.screen();
@@ -218,7 +280,7 @@ fn row_agent_server_leaving_warns_and_cannot_leave_the_engine_behind() {
         screen.contains("This window is the engine") && screen.contains("1 request is waiting")
     );
     assert!(!screen.contains("keep the engine"), "{screen}");
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("k");
     assert!(!stage.model.keeps_engine && stage.intents.iter().all(|intent| intent != "Quit"));
     stage.keys("y");
@@ -237,10 +299,10 @@ fn row_console_panel_commands_with_files_ask_first_and_use_the_folder_for_export
         "{screen}"
     );
     // Enter is not a yes.
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.press(KeyCode::Enter);
     assert!(stage.take_newest_order("wallet.backup").is_none());
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     let (id, order) = stage.take_newest_order("wallet.backup").unwrap();
@@ -253,12 +315,12 @@ fn row_console_panel_commands_with_files_ask_first_and_use_the_folder_for_export
     assert!(stage.screen().contains("only a name"), "{}", stage.screen());
     stage.keys(":wallet restore may");
     stage.press(KeyCode::Enter);
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("n");
     assert!(stage.model.run_closed.is_none() && stage.model.overlay.is_none());
     stage.keys(":wallet restore may");
     stage.press(KeyCode::Enter);
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     assert!(
@@ -308,7 +370,7 @@ fn row_ledger_a_command_shows_what_to_compare_until_it_ends() {
     let lines = vec!["to 0x1".to_owned()];
     let prompt = Prompt::Confirm { lines, question: "Send it?".to_owned() };
     stage.frame(ToClient::Prompt { id, prompt });
-    stage.wait(KEY_GUARD_MS);
+    stage.wait(DIALOG_GUARD_MS);
     stage.keys("y");
     stage.wait(PASTE_GAP_MS);
     stage.frame(ToClient::Progress { id, text: "The Ledger shows it.".to_owned() });
@@ -330,13 +392,13 @@ fn dialogs_of_the_window() {
     for (setup, look) in looks.into_iter().zip(["desk", "desk_ascii"]) {
         for size in ALL_SIZES {
             let mut stage = Stage::with_rows(setup.clone(), size);
-            stage.wait(KEY_GUARD_MS);
+            stage.wait(DIALOG_GUARD_MS);
             assert_screen(&format!("{look}_dialog"), &stage);
             stage.keys("d");
-            stage.wait(KEY_GUARD_MS);
+            stage.wait(DIALOG_GUARD_MS);
             assert_screen(&format!("{look}_dialog_to_deny"), &stage);
             stage.press(KeyCode::Esc);
-            stage.wait(KEY_GUARD_MS);
+            stage.wait(DIALOG_GUARD_MS);
             stage.keys("l");
             assert_screen(&format!("{look}_left"), &stage);
             for (line, name) in [
@@ -346,12 +408,12 @@ fn dialogs_of_the_window() {
             ] {
                 stage.keys(line);
                 stage.press(KeyCode::Enter);
-                stage.wait(KEY_GUARD_MS);
+                stage.wait(DIALOG_GUARD_MS);
                 assert_screen(&format!("{look}_{name}"), &stage);
                 stage.press(KeyCode::Esc);
             }
             stage.keys("q");
-            stage.wait(KEY_GUARD_MS);
+            stage.wait(DIALOG_GUARD_MS);
             assert_screen(&format!("{look}_leave"), &stage);
         }
     }

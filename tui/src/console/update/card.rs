@@ -74,6 +74,9 @@ pub(super) fn handle_key(
     let too_small = model.is_too_small();
     let may_decide = model.may_decide();
     let locked = model.server.is_locked();
+    if is_unnoticed(model) {
+        return Vec::new();
+    }
     if action.is_some_and(|action| close(model, action) || scroll(model, action)) {
         return Vec::new();
     }
@@ -130,6 +133,19 @@ pub(super) fn handle_key(
         _other => view.guard_keys(now_ms),
     }
     Vec::new()
+}
+
+/// Returns whether the card opened by itself so lately that the key was meant for something else. The key has no effect,
+/// and the time begins again.
+fn is_unnoticed(model: &mut Model) -> bool {
+    let now_ms = model.now_ms;
+    let Some(Overlay::Card(view)) = &mut model.overlay else { return false };
+    let is_early = view.opened_by_itself && now_ms < view.deniable_at_ms;
+    if is_early {
+        view.guard_keys(now_ms);
+        view.hint = Some(Hint::TooEarly);
+    }
+    is_early
 }
 
 /// Closes the card, and returns whether `action` does that.

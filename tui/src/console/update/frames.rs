@@ -363,8 +363,13 @@ fn handle_decision(model: &mut Model, id: &str, approve: bool, result: Result<An
     match fault {
         None => {
             model.note(note);
-            if shown {
+            // A card that already shows the device's prompt stays.
+            let is_on_device =
+                matches!(&model.overlay, Some(Overlay::Card(card)) if card.card.device.is_some());
+            if shown && !(model.setup.is_sealed() && is_on_device) {
                 model.overlay = None;
+            } else if let Some(Overlay::Card(card)) = model.overlay.as_mut().filter(|_card| shown) {
+                card.is_sent = false;
             }
         }
         Some(fault) => {

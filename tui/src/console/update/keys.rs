@@ -43,6 +43,9 @@ pub(super) fn handle_key(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         model.last_note = None;
     }
     let context = context(model);
+    if matches!(context, Context::Panes | Context::Line | Context::Filter) {
+        model.last_pane_key_ms = model.now_ms;
+    }
     // The freeze key, and the keys that only affect the terminal, have an effect in every context.
     match action(Context::Panes, key) {
         Some(KeyAction::Freeze) => return freeze(model),

@@ -101,6 +101,16 @@ pub(super) fn run(model: &mut Model, order: Order) {
         && let Some(asked) = FileQuestion::of(&order, exports, model.now_ms)
     {
         match asked {
+            Ok(question) if question.file.is_none() && model.is_sending_decisions() => {
+                model.note_failure("Decisions are still being sent: esc stops the rest.");
+            }
+            Ok(mut question) if question.file.is_none() => {
+                question.lines.push(match model.pending_count() {
+                    0 => "No requests are waiting.".to_owned(),
+                    waiting => format!("Waiting requests, which can still expire: {waiting}."),
+                });
+                model.overlay = Some(Overlay::AskFile(Box::new(question)));
+            }
             Ok(question) => model.overlay = Some(Overlay::AskFile(Box::new(question))),
             Err(why) => model.note_failure(why),
         }
@@ -127,6 +137,10 @@ pub(super) fn run(model: &mut Model, order: Order) {
 pub(super) fn run_with_file(model: &mut Model) -> Vec<Intent> {
     let Some(Overlay::AskFile(question)) = model.overlay.take() else { return Vec::new() };
     let FileQuestion { order, file, .. } = *question;
+    if model.connection != Connection::Up {
+        model.note_failure("No engine is connected: nothing was sent.");
+        return Vec::new();
+    }
     let Some(file) = file else {
         model.run_closed = Some(order);
         return vec![Intent::Quit];
