@@ -1,5 +1,5 @@
 //! The full-screen console: a client of an engine, which may run in the same process. `model`, `update` and `view` do
-//! no I/O. `app`, `events` and `screen` use the terminal and the link; `history` uses a file.
+//! no I/O. `app`, `events` and `screen` use the terminal and the link; `history` and `files` use files.
 
 mod app;
 mod background;

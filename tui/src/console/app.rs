@@ -238,12 +238,10 @@ impl App {
         let mut next = Some(first);
         for _frame in 0..FRAMES_PER_TURN {
             let Some(frame) = next.take() else { break };
+            let completes_file =
+                frame.as_ref().is_ok_and(|frame| self.files.are_completed_by(frame));
             let message = match frame {
-                Ok(frame) => match self.files.receive(frame) {
-                    Some(frame) => Message::Frame(frame),
-                    // A slow disk may have held the console up.
-                    None => Message::Stalled,
-                },
+                Ok(frame) => self.files.receive(frame).map_or(Message::Tick, Message::Frame),
                 Err(fault) => {
                     self.link = None;
                     self.files.forget();
@@ -253,6 +251,10 @@ impl App {
             };
             if self.handle(message, screen).await? {
                 return Ok(true);
+            }
+            if completes_file {
+                // A slow disk may have held the console up.
+                self.handle(Message::Stalled, screen).await?;
             }
             next = self.link.as_mut().and_then(|link| link.receive().now_or_never());
         }

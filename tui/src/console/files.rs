@@ -32,6 +32,11 @@ impl Files {
         Some(done(id, Reply { result: Err(fault), warnings: Vec::new(), secret: None }))
     }
 
+    /// Returns whether a frame ends the command of a file, so that the file is then synced and read back.
+    pub(super) fn are_completed_by(&self, frame: &Received) -> bool {
+        matches!(frame, Received::Message(ToClient::Done { id, .. }) if self.0.contains_key(id))
+    }
+
     /// Takes the content of files out of a frame. Returns what the console handles.
     pub(super) fn receive(&mut self, frame: Received) -> Option<Received> {
         match frame {
@@ -143,6 +148,8 @@ mod tests {
         let secret = Secret(Zeroizing::new(b"0x12".to_vec()));
         assert_eq!(files.receive(Received::Secret { id: 7, secret }), None);
         assert!(!path.exists(), "not before the command has ended");
+        assert!(files.are_completed_by(&done(7, exported())));
+        assert!(!files.are_completed_by(&done(8, exported())), "it has no file");
         assert!(result(files.receive(done(7, exported()))).is_ok());
         assert_eq!(std::fs::read(&path).unwrap(), b"0x12\n");
         // The next one finds the file, and neither sends its command nor changes it.

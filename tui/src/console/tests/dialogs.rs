@@ -184,7 +184,25 @@ fn row_approvals_in_dialogs_ignore_every_key_until_they_are_noticed() {
     assert_eq!(open_card(&stage), Some(11));
 }
 
-/// Nobody is there: an unfinished line, the help and a card that ended do not keep the next card away.
+/// Keys that were pressed while a file was completed on a slow disk were meant for what was on the screen before.
+#[test]
+fn a_card_takes_no_key_right_after_the_console_was_held_up() {
+    let mut stage = empty();
+    list(&mut stage, vec![made(11, 1)]);
+    stage.wait(DIALOG_GUARD_MS);
+    stage.handle_message(Message::Stalled);
+    stage.keys("y");
+    stage.wait(PASTE_GAP_MS);
+    assert!(stage.take_newest_order("approve").is_none());
+    // A part of a file does not hold it up.
+    stage.wait(DIALOG_GUARD_MS);
+    stage.handle_message(Message::Tick);
+    stage.keys("y");
+    stage.wait(PASTE_GAP_MS);
+    assert!(stage.take_newest_order("approve").is_some());
+}
+
+/// In a window without an operator, an unfinished line, the help and an ended card do not keep the next card away.
 #[test]
 fn in_an_idle_window_the_next_card_opens() {
     for keys in [":pol", "?", "/x"] {

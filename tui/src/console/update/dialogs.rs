@@ -31,7 +31,7 @@ pub(super) fn open_next(model: &mut Model) {
     }
 }
 
-/// Returns whether a card may open over what is on the screen. Where nobody presses keys, it also opens over an unfinished
+/// Returns whether a card may open over what is on the screen. After a time without a key, it also opens over an unfinished
 /// line, the help, and a card that can no longer be decided.
 fn has_room(model: &Model) -> bool {
     let idle_ms = model.now_ms.saturating_sub(model.last_key_ms);

@@ -89,10 +89,10 @@ fn show_progress(model: &mut Model, id: u64, text: String) {
         return;
     }
     let on_device = matches!(model.purposes.get(&id), Some(Purpose::Line { order }) if order.starts_with("address.ledger"));
-    if on_device && model.setup.is_sealed() && model.overlay.is_none() {
+    if on_device && model.setup.is_sealed() {
         let mut view = TextView::new("Ledger", Zeroizing::new(text));
         view.call = Some(id);
-        model.overlay = Some(Overlay::Text(view));
+        model.unread.push_back(view);
         return;
     }
     model.note(text);
@@ -246,6 +246,7 @@ fn line_done(model: &mut Model, line: LineReply) {
     {
         return retry(model, line.id, order, &with_hint(fault));
     }
+    model.unread.retain(|view| view.call != Some(line.id));
     let is_its_dialog = match &model.overlay {
         Some(Overlay::Ask(question)) => question.call == line.id,
         Some(Overlay::Text(view)) => view.call == Some(line.id),
