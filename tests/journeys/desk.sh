@@ -48,13 +48,7 @@ WALLET_URL=http://$(flat you | grep -oE '127\.0\.0\.1:[0-9]+' | head -1)
 export WALLET_URL
 said 'a wallet and an agent'
 
-mkfifo "$WORK/hold"
-exec 9<>"$WORK/hold"
-bursar-demo merchant 0x209693Bc6afc0C5328bA36FaF03C514EF312287C <&9 > "$WORK/merchant.out" &
-until_true 'the merchant is not ready' grep -sq READY "$WORK/merchant.out"
-MERCHANT=$(cut -d' ' -f2 "$WORK/merchant.out")
-agent /small
-paid
+merchant
 said 'the agent pays a small price at once'
 
 # Nothing but the window and its folder: no socket, no token file.

@@ -114,6 +114,11 @@ furnish() {
   bursar_ agent commission reader careful research
   eval "$(bursar agent instructions reader)"
   export WALLET_AGENT_ID WALLET_AGENT_TOKEN WALLET_AUTH_MODE WALLET_URL
+  merchant
+}
+
+# merchant: starts a merchant, from which the agent of the environment buys once.
+merchant() {
   # It ends when its standard input does: a pipe that this script holds open.
   mkfifo "$WORK/hold"
   exec 9<>"$WORK/hold"
