@@ -102,7 +102,7 @@ fn a_backup_of_another_edition_is_refused_and_changes_nothing() {
     let (exit, answer) = ended(command);
     assert_eq!((exit, &answer["error"]["code"]), (10, &Value::from("WRONG_EDITION")), "{answer}");
     assert!(!data.join("wallets").join("main.wallet").exists());
-    // A folder of its own edition accepts it.
+    // A folder of the same edition accepts it.
     let again = Stick::new();
     again.must(&format!("wallet restore {}", backup.display()));
     assert_eq!(again.must("wallet status")["name"], "main");
