@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::cli::{Color, GlobalOptions, Screen, locale_is_utf8};
 use crate::devices::devices;
+use crate::failure::{in_another_folder, report_failure};
 use crate::signals::{Signal, Signals};
 
 /// The file in the data folder that keeps the lines entered in consoles.
@@ -97,13 +98,13 @@ fn no_full_screen(term: Option<&str>) -> Option<String> {
 pub(crate) async fn run(global: &GlobalOptions, screen: &Screen, kind: Kind) -> u8 {
     match in_folder(global, screen, kind).await {
         Ok(exit) => exit,
-        Err(fault) => crate::failure::report_failure("console", global, fault),
+        Err(fault) => report_failure("console", global, fault),
     }
 }
 
 async fn in_folder(global: &GlobalOptions, screen: &Screen, kind: Kind) -> Result<u8, Fault> {
     let folder = global.open_folder()?;
-    crate::panics::name_folder(folder.path());
+    crate::panics::name_folder(global, folder.path());
     let log = crate::process::console_log(folder.path());
     crate::process::allow_open_files();
     let exit = loop {
@@ -192,7 +193,10 @@ async fn run_own_engine(
     let mut settings = engine::Options::new(folder, lock, edition, Mode::Full);
     settings.devices = devices()?;
     let engine = Engine::open(settings).await.map_err(|fault| match fault.code {
-        Code::JournalDamaged if global.control.is_none() => in_another_folder(&fault),
+        Code::JournalDamaged if global.control.is_none() => {
+            let why = fault.message.split(". Nothing was changed").next().unwrap_or_default();
+            in_another_folder(fault.code, why)
+        }
         _other => fault,
     })?;
     let is_plain = kind != Kind::FullScreen;
@@ -223,16 +227,6 @@ async fn run_own_engine(
     };
     print_end(&line, is_plain);
     Ok(ended)
-}
-
-/// Returns a fault of the journal with the way out of a program whose commands are all in its window.
-fn in_another_folder(fault: &Fault) -> Fault {
-    let first = fault.message.split(". ").next().unwrap_or_default().trim_end_matches('.');
-    let message = format!(
-        "{first}. The window needs a journal, so restore a backup in another folder: start with `--data <new folder>`, \
-         copy the backup into the folder `exports` there, and run `wallet restore <name>` in the window."
-    );
-    Fault::because(fault.code, message)
 }
 
 async fn run_console(

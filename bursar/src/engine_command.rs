@@ -36,7 +36,7 @@ async fn run_until_signal(global: &GlobalOptions, args: &EngineArgs) -> Result<u
     // Installs the signal handlers before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
     let folder = global.open_folder()?;
-    crate::panics::name_folder(folder.path());
+    crate::panics::name_folder(global, folder.path());
     let shown = folder.path().display().to_string();
     let lock = match claim(&folder, global.edition, ENGINE_WAIT)? {
         Instance::Free(lock) => lock,

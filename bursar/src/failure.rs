@@ -19,6 +19,16 @@ pub(crate) fn report_failure(
     oneshot::fail(Some(command), failure, &global.options(), &mut out, &mut err)
 }
 
+/// Returns a fault of the journal with the way out of a program whose commands are all in its window.
+pub(crate) fn in_another_folder(code: Code, why: &str) -> Fault {
+    let why = why.trim_end_matches('.');
+    let message = format!(
+        "{why}. The window needs a journal, so restore a backup in another folder: start with `--data <new folder>`, \
+         copy the backup into the folder `exports` there, and run `wallet restore <name>` in the window."
+    );
+    Fault::because(code, message)
+}
+
 /// Prints the result of a command: `data` with `--json`, otherwise `text`. Returns the exit code.
 pub(crate) fn print_result(command: &str, global: &GlobalOptions, data: &Value, text: &[u8]) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
 
 use bursar_control::json_version::JsonVersion;
@@ -12,8 +12,17 @@ use bursar_core::fault::Fault;
 use bursar_serve::panics::location;
 use bursar_tui::oneshot::{self, Options};
 
+use crate::cli::GlobalOptions;
+use crate::failure::in_another_folder;
+
 /// The data folder of this process, once it is known.
-static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+static FOLDER: OnceLock<Folder> = OnceLock::new();
+
+struct Folder {
+    path: PathBuf,
+    /// Whether the program takes all its commands in its window.
+    is_sealed: bool,
+}
 
 /// The running command, if it must print one JSON object. A piped session sets it for each of its commands.
 static JSON_COMMAND: Mutex<Option<String>> = Mutex::new(None);
@@ -26,9 +35,10 @@ pub(crate) fn name_command(command: &str, json: bool) {
 }
 
 /// Sets the data folder that the panic message names.
-pub(crate) fn name_folder(folder: &std::path::Path) {
+pub(crate) fn name_folder(global: &GlobalOptions, folder: &Path) {
     // Only the first call has an effect: a process has one data folder.
-    let _named = FOLDER.set(folder.to_owned());
+    let _named =
+        FOLDER.set(Folder { path: folder.to_owned(), is_sealed: global.control.is_none() });
 }
 
 pub(crate) fn install() {
@@ -61,16 +71,17 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
 
 /// Returns the most likely cause of a panic in the store; `None` before the data folder is known.
 fn journal_damaged(panic: &PanicHookInfo<'_>) -> Option<Fault> {
-    let journal = FOLDER.get()?.join("journal.redb");
-    Some(Fault::because(
-        Code::JournalDamaged,
-        format!(
-            "The journal {} is damaged (at {}). `bursar wallet restore <file>` restores a backup; without one, move \
-             the journal away and run `bursar wallet recover <name>`.",
-            journal.display(),
-            location(panic)
-        ),
-    ))
+    let folder = FOLDER.get()?;
+    let journal = folder.path.join("journal.redb");
+    let damage = format!("The journal {} is damaged (at {})", journal.display(), location(panic));
+    if folder.is_sealed {
+        return Some(in_another_folder(Code::JournalDamaged, &damage));
+    }
+    let message = format!(
+        "{damage}. `bursar wallet restore <file>` restores a backup; without one, move the journal away and run `bursar \
+         wallet recover <name>`."
+    );
+    Some(Fault::because(Code::JournalDamaged, message))
 }
 
 /// Reports a failure in the same form as a failed command, and returns its exit code.

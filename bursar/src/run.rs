@@ -64,7 +64,7 @@ async fn attach_or_become(global: &GlobalOptions, order: Order) -> Result<u8, Fa
         return Err(no_dry_run());
     }
     let folder = global.open_folder()?;
-    crate::panics::name_folder(folder.path());
+    crate::panics::name_folder(global, folder.path());
     let options = Options {
         data: Some(folder.path().to_owned()),
         local_time: local_time(&folder),

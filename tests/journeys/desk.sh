@@ -19,7 +19,7 @@ T
 
 terminal you 100 30
 run you "$STICK/bursar-desk"
-see you 'BURSAR_[A-Z0-9_]+ is set, but this program takes settings from its own window only'
+see you 'BURSAR_[A-Z0-9_]+ is set, but this program takes settings from its window and its data folder only'
 run you 'unset $(compgen -e | grep ^BURSAR_); clear'
 run you "$STICK/bursar-desk"
 see you '\[>\] A wallet with a password'

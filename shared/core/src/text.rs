@@ -14,7 +14,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use unicode_security::skeleton;
 
-pub use program::{for_program, hints_for_program};
+pub use program::{for_program, hints_for_program, hints_for_window};
 pub use urls::{short_url, without_pay_fragment};
 
 use crate::hosts;

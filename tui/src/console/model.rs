@@ -31,6 +31,7 @@ mod shown_cards;
 mod time;
 pub(crate) mod words;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
@@ -38,7 +39,7 @@ use bursar_control::grammar::{CommandSet, Order};
 use bursar_control::wire::ToEngine;
 use bursar_core::fault::Fault;
 use bursar_core::settings::ConsoleTime;
-use bursar_core::text::Zone;
+use bursar_core::text::{Zone, hints_for_program, hints_for_window};
 
 use crate::console::keymap::KeyAction;
 use crate::console::theme::{Background, ColorUse, Palette, Theme};
@@ -221,6 +222,14 @@ impl Setup {
     /// Returns whether this window is a sealed program, in which cards open by themselves.
     pub(crate) fn is_sealed(&self) -> bool {
         self.exports.is_some()
+    }
+
+    /// Returns a text of ours with its commands as this console reads them.
+    pub(crate) fn commands_in<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.is_sealed() {
+            true => hints_for_window(text, self.commands.program),
+            false => hints_for_program(text, self.commands.program),
+        }
     }
 }
 

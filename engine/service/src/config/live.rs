@@ -117,7 +117,7 @@ fn refuse_variables(environment: Environment<'_>) -> Result<(), Fault> {
         Some(name) => Err(Fault::because(
             Code::BadInput,
             format!(
-                "{name} is set, but this program takes settings from its own window only: unset it."
+                "{name} is set, but this program takes settings from its window and its data folder only: unset it."
             ),
         )),
     }

@@ -24,6 +24,25 @@ pub fn hints_for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
     })
 }
 
+/// Like [`hints_for_program`], for the command line of a window: a command follows a colon there, and the program itself
+/// is the only engine.
+pub fn hints_for_window<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
+    let hints = hints_for_program(text, program);
+    let typed = format!("{program} ");
+    if !hints.contains(&typed) {
+        return hints;
+    }
+    let engine = format!("`{program} --headless`");
+    let lines = hints.split_inclusive('\n').map(|line| match line.contains('"') {
+        true => line.to_owned(),
+        false => line
+            .replace(&engine, &format!("`{program}`"))
+            .replace(&format!("`{typed}"), "`:")
+            .replace(&format!(": {typed}"), ": :"),
+    });
+    Cow::Owned(lines.collect())
+}
+
 fn replaced<'a>(text: &'a str, program: &str, begins: impl Fn(&str) -> bool) -> Cow<'a, str> {
     if program == NAME || !text.contains(NAME) {
         return Cow::Borrowed(text);
@@ -62,6 +81,17 @@ mod tests {
             "Run `bursar-pay --headless`, or bursar-pay status. See bursar-desk, my.bursar and `bursar-pay`."
         );
         assert_eq!(for_program(text, "bursar"), text);
+    }
+
+    #[test]
+    fn a_window_reads_commands_after_a_colon() {
+        let text = "Open it with: bursar wallet open\nStart `bursar engine`, or `bursar audit accept`.\n\
+                    request \"`bursar engine`\"\nwallet  bursar-desk data";
+        assert_eq!(
+            hints_for_window(text, "bursar-desk"),
+            "Open it with: :wallet open\nStart `bursar-desk`, or `:audit accept`.\n\
+             request \"`bursar engine`\"\nwallet  bursar-desk data"
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ impl Model {
     }
 
     fn show_note(&mut self, text: String, failed: bool, for_ms: u64) {
+        let text = self.setup.commands_in(&text).into_owned();
         let expires_at_ms = self.now_ms.saturating_add(for_ms);
         self.last_note = Some(Note { text, failed, at_ms: self.now_ms, expires_at_ms });
     }

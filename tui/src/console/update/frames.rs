@@ -68,7 +68,12 @@ pub(super) fn handle_frame(model: &mut Model, frame: Received) -> Vec<Intent> {
                 model.prompts.push_back(question);
             }
         }
-        ToClient::Done { id, reply } => handle_reply(model, id, *reply),
+        ToClient::Done { id, mut reply } => {
+            if let Err(fault) = &mut reply.result {
+                fault.message = model.setup.commands_in(&fault.message).into_owned();
+            }
+            handle_reply(model, id, *reply);
+        }
         // These frames do not occur: the content of files is written elsewhere, and the handshake is over.
         ToClient::Part { .. }
         | ToClient::Hello { .. }
@@ -292,7 +297,10 @@ fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     let ascii = model.setup.ascii;
     let text = match &reply.result {
         Ok(answer) => oneshot::answer_text(order, answer, &reply.warnings, returned, ascii, ":"),
-        Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), with_hint(fault))),
+        Err(fault) => {
+            let text = format!("{}\n{}", fault.code.text(), with_hint(fault));
+            Zeroizing::new(model.setup.commands_in(&text).into_owned())
+        }
     };
     let mut view = TextView::new(order.replace('.', " "), text);
     view.is_copyable = !is_phrase;

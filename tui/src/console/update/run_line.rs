@@ -3,7 +3,6 @@
 use bursar_control::grammar::Order;
 use bursar_control::wire::Asking;
 use bursar_core::ids::RequestId;
-use bursar_core::text::hints_for_program;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::complete;
@@ -117,8 +116,7 @@ pub(super) fn run(model: &mut Model, order: Order) {
         return;
     }
     if let Some(why) = shell_only::refusal(&order) {
-        let program = model.setup.commands.program;
-        return model.note_failure(hints_for_program(why, program).into_owned());
+        return model.note_failure(why);
     }
     match &order {
         Order::Watch(_) => return model.note("Use the Activity pane (5) instead."),

@@ -1,10 +1,9 @@
 //! Header, tabs and bottom line, and the message of a screen that is too small.
 
 use bursar_control::answers::StatusAnswer;
-use bursar_control::grammar::CommandSet;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::text::{approximate_duration, hints_for_program};
+use bursar_core::text::approximate_duration;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
@@ -12,7 +11,7 @@ use super::overlays;
 use super::paint::{Paint, wrap};
 use crate::console::model::filter::Filter;
 use crate::console::model::overlay::Overlay;
-use crate::console::model::{Connection, Model, Pane};
+use crate::console::model::{Connection, Model, Pane, Setup};
 use crate::console::theme::Role;
 
 /// Draws the header. It shows no seconds, so an idle console writes no output. While the wallet counts down to its
@@ -21,7 +20,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
     match (&model.connection, &model.server.status) {
         (Connection::Lost(fault), _) => {
-            pieces.push((lost(fault, &model.setup.commands), Role::Alarm))
+            pieces.push((lost(fault, &model.setup), Role::Alarm))
         }
         (Connection::Connecting, _) | (_, None) => {
             pieces.push(("connecting".into(), Role::Quiet));
@@ -127,13 +126,13 @@ fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
 }
 
 /// Describes a lost connection. The console retries after every fault, because a matching engine may start later.
-fn lost(fault: &Fault, commands: &CommandSet) -> String {
+fn lost(fault: &Fault, setup: &Setup) -> String {
     let text = match fault.code {
         Code::EngineDown => "ENGINE GONE: start it with `bursar engine`; retrying".to_owned(),
-        Code::VersionMismatch => "THE ENGINE IS A DIFFERENT VERSION: restart bursar".to_owned(),
+        Code::VersionMismatch => "THE ENGINE IS A DIFFERENT VERSION: restart it".to_owned(),
         _other => format!("NOT CONNECTED, retrying: {}", fault.message),
     };
-    hints_for_program(&text, commands.program).into_owned()
+    setup.commands_in(&text).into_owned()
 }
 
 pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
