@@ -23,8 +23,12 @@ pub(crate) fn expiry_if_due(request: &Request, moment: &Moment) -> Option<Event>
 }
 
 /// Returns the event that starts the next day of the limit on unattended spending, if one is due.
+///
+/// A day that has begun once is followed by others while a person has opened the wallet too. So a clock that is set back
+/// later finds no earlier day that still has room.
 pub(crate) fn unattended_day_if_due(state: &State, moment: &Moment) -> Option<Event> {
-    if state.unattended.active { state.unattended.day_to_begin(moment) } else { None }
+    let counts = state.unattended.active || state.unattended.day.is_some();
+    if counts { state.unattended.day_to_begin(moment) } else { None }
 }
 
 /// Returns the renewals of all allowances that are due.

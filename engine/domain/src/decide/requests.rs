@@ -336,6 +336,7 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     // takes place at the next unlock.
     if command.unlocked {
         events.extend(renewals(state, moment));
+        events.extend(unattended_day_if_due(state, moment));
         events.extend(plans::stop_overdue(state, moment));
         events.extend(prompts::lapsed_events(state, moment));
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);

@@ -82,6 +82,28 @@ fn it_renews_at_a_later_midnight_and_not_by_a_clock_that_jumps() {
     assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
 }
 
+/// Otherwise a clock that is set back after a quiet day would find the earlier day unspent.
+#[test]
+fn it_renews_at_midnight_without_any_request() {
+    let mut world = reboot(&world());
+    world.clock.pass(DAY);
+    world.tick();
+    world.clock.shift_wall_clock(-18 * HOUR);
+    world.signs(payment(5_000_000));
+    world.clock.shift_wall_clock(18 * HOUR);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
+    // Also while a person has opened the wallet.
+    world.lock();
+    world.unlock();
+    world.clock.pass(DAY);
+    world.tick();
+    let mut world = reboot(&world);
+    world.clock.shift_wall_clock(-18 * HOUR);
+    world.signs(payment(5_000_000));
+    world.clock.shift_wall_clock(18 * HOUR);
+    assert_eq!(world.ask(payment(1)).hold_reason(), UNATTENDED_LIMIT);
+}
+
 #[test]
 fn all_agents_share_it() {
     let mut world = world();
