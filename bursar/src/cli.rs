@@ -161,8 +161,7 @@ pub(crate) enum Command {
     },
     /// Show the version, and what this program was built with.
     Version,
-    /// Explain a command or a topic: quickstart, approvals, policies, unattended, ledger, trading, lending, scripting,
-    /// exit-codes, accessibility, options.
+    /// Explain a command or a topic; alone, it lists the topics.
     Help {
         /// A topic, or the words of a command.
         words: Vec<String>,

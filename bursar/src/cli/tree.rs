@@ -1,5 +1,6 @@
 //! The tree of commands of each program.
 
+use bursar_control::grammar::DENY_USAGE;
 use bursar_control::grammar::absent;
 use bursar_core::edition::EditionName;
 use bursar_core::text::for_program;
@@ -34,6 +35,10 @@ fn with_program(command: clap::Command, program: &str) -> clap::Command {
     let (before, after) = (named(command.get_before_help()), named(command.get_after_help()));
     let (about, long) = (named(command.get_about()), named(command.get_long_about()));
     let mut command = command.mut_subcommands(|sub| with_program(sub, program));
+    if command.get_name() == "deny" {
+        // clap writes the program's name into a usage of its own only.
+        command = command.override_usage(for_program(DENY_USAGE, program).into_owned());
+    }
     if let Some(text) = before {
         command = command.before_help(text);
     }

@@ -36,7 +36,7 @@ pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, Recei
 pub use lending::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
 pub use payee::PayeeOrder;
 pub use policy::{PolicyOptions, PolicyOrder};
-pub use requests::{Approve, Deny, RequestsOrder, seconds};
+pub use requests::{Approve, DENY_USAGE, Deny, RequestsOrder, seconds};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
 pub use status::{StatusCheck, StatusOrder};
 pub use trading::{AllowancesOrder, QuoteOrder};

@@ -42,9 +42,9 @@ pub(crate) fn program_refusal(
     let known = PROGRAM_COMMANDS.contains(&word) && !commands.lacks(word);
     known.then(|| match is_sealed {
         true => format!(
-            "{} has no `{word}`: it is a command of `{}`, the full edition.",
+            "{} has no `{word}`: it is a command of {}.",
             commands.program,
-            EditionName::default().program()
+            EditionName::default().text()
         ),
         false => format!("`{word}` runs in a shell: `{} {word}`.", commands.program),
     })

@@ -123,12 +123,15 @@ fn describe(route: &Route, edition: &Edition) -> Value {
         object.insert("requestBody".to_owned(), body);
     }
     if let (true, Some(object)) = (route.path.ends_with("{id}"), operation.as_object_mut()) {
-        let id = json!([{
-            "name": "id",
-            "in": "path",
-            "required": true,
-            "schema": { "type": "string", "format": "uuid" },
-        }]);
+        let uuid = json!({ "type": "string", "format": "uuid" });
+        let schema = match edition.wire.receipts_by_hash && route.path == "/receipt/{id}" {
+            true => {
+                let hash = json!({ "type": "string", "pattern": "^0x[0-9a-fA-F]{64}$" });
+                json!({ "anyOf": [uuid, hash] })
+            }
+            false => uuid,
+        };
+        let id = json!([{ "name": "id", "in": "path", "required": true, "schema": schema }]);
         object.insert("parameters".to_owned(), id);
     }
     operation

@@ -47,10 +47,11 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     parsed.ok_or_else(|| "write seconds, or a duration like 90s, 15m or 1h".to_owned())
 }
 
+/// The usage of `deny`, in which one of three arguments is needed.
+pub const DENY_USAGE: &str = "bursar deny [OPTIONS] <ID> [REASON]...\n       bursar deny [OPTIONS] --agent <NAME>|--all [REASON]...";
+
 #[derive(Debug, Clone, PartialEq, Eq, Default, Args, Serialize, Deserialize)]
-#[command(
-    override_usage = "bursar deny [OPTIONS] <ID> [REASON]...\n       bursar deny [OPTIONS] --agent <NAME>|--all [REASON]..."
-)]
+#[command(override_usage = DENY_USAGE)]
 pub struct Deny {
     /// The request's id, or the beginning of it.
     #[arg(required_unless_present_any = ["agent", "all"])]

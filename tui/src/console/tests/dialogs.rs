@@ -360,7 +360,10 @@ fn row_boot_service_commands_name_the_full_edition() {
         stage.keys(line);
         stage.press(KeyCode::Enter);
         let screen = stage.screen();
-        assert!(screen.contains("bursar-desk has no `") && screen.contains("`bursar`"), "{screen}");
+        assert!(
+            screen.contains("bursar-desk has no `") && screen.contains("the full edition (bursar)"),
+            "{screen}"
+        );
     }
 }
 

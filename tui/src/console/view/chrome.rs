@@ -19,9 +19,7 @@ use crate::console::theme::Role;
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
     match (&model.connection, &model.server.status) {
-        (Connection::Lost(fault), _) => {
-            pieces.push((lost(fault, &model.setup), Role::Alarm))
-        }
+        (Connection::Lost(fault), _) => pieces.push((lost(fault, &model.setup), Role::Alarm)),
         (Connection::Connecting, _) | (_, None) => {
             pieces.push(("connecting".into(), Role::Quiet));
         }

@@ -1,6 +1,7 @@
 //! Agents and their credentials.
 
 use bursar_control::answers::{AgentAnswer, CredentialsAnswer, SecretField};
+use bursar_core::auth::AuthMode;
 use bursar_core::limits::PADDING_BYTES_PER_DAY_MAX;
 use bursar_core::status::AgentStatus;
 use bursar_core::text::approximate_duration;
@@ -137,7 +138,14 @@ pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, conte
         context.returned_secret.filter(|secret| secret.field == SecretField::Token);
     match returned_secret.and_then(|secret| secret.text.as_deref()) {
         Some(token) => {
-            to.line("# The token is shown this once: the wallet keeps only its hash.");
+            to.line(match credentials.auth_mode {
+                AuthMode::Bearer => {
+                    "# The token is shown this once: the wallet keeps only its hash."
+                }
+                AuthMode::Hmac => {
+                    "# The wallet keeps the token, encrypted: `bursar agent instructions` shows it again."
+                }
+            });
             token_line(to, token);
         }
         None => {
