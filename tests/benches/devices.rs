@@ -142,5 +142,5 @@ async fn commission(operator: &mut Operator, name: &str, label: &str) -> Agent {
         unreachable!("an agent was registered")
     };
     operator.must(&format!("agent commission {} p {label}", given.agent_id)).await;
-    Agent { id: given.agent_id, token: created.secret.expect("a token"), uses_bearer: true }
+    Agent::new(given.agent_id, created.secret.expect("a token"), true)
 }

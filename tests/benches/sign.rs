@@ -139,7 +139,7 @@ async fn add_agent(engine: &Engine) -> Agent {
         unreachable!("an agent was registered")
     };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent { id: given.agent_id, token: created.secret.expect("a token"), uses_bearer: false }
+    Agent::new(given.agent_id, created.secret.expect("a token"), false)
 }
 
 /// Returns complete HTTP requests that are signed in advance, each for another resource.

@@ -227,11 +227,8 @@ impl TestEngine {
             panic!("{:?}", created.reply.result);
         };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-        Agent {
-            id: given.agent_id,
-            token: created.secret.expect("a token"),
-            uses_bearer: given.auth_mode == AuthMode::Bearer,
-        }
+        let bearer = given.auth_mode == AuthMode::Bearer;
+        Agent::new(given.agent_id, created.secret.expect("a token"), bearer)
     }
 
     /// Returns the engine clock's time in Unix seconds.

@@ -41,7 +41,7 @@ impl ReadyWallet {
         };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        let agent = Agent { id: given.agent_id, token, uses_bearer: false };
+        let agent = Agent::new(given.agent_id, token, false);
         Self { engine, operator, agent, payer, last_second: 0, _home: home }
     }
 

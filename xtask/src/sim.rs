@@ -12,6 +12,9 @@ use crate::times::{self, Job, PassRecord};
 /// The arguments for the worlds that every run simulates. They take two to four minutes on two idle processors.
 const FIXED_WORLDS_ARGUMENTS: [&str; 3] = ["--to", "10000", "--table"];
 
+/// The arguments for the worlds of the payments-only edition that every run simulates.
+const PAYMENTS_WORLDS_ARGUMENTS: [&str; 3] = ["--payments", "--to", "2000"];
+
 /// Number of worlds whose seeds are derived from the commit.
 const DRAWN_WORLDS: u64 = 500;
 
@@ -21,6 +24,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         return finish(program().args(arguments));
     }
     finish(program().args(FIXED_WORLDS_ARGUMENTS))?;
+    finish(program().args(PAYMENTS_WORLDS_ARGUMENTS))?;
     drawn_worlds_arguments().map_or(Ok(()), |drawn| finish(program().args(drawn)))
 }
 
@@ -37,14 +41,14 @@ pub(crate) fn ci_jobs() -> anyhow::Result<Vec<Job>> {
         Job::new("simulation", nice)
     };
     let mut jobs = Vec::new();
-    let record = PassRecord::of(&program, &FIXED_WORLDS_ARGUMENTS)?;
-    if record.is_written() {
-        eprintln!(
-            "sim: {} has passed the fixed worlds already, so they do not run again",
-            program.display()
-        );
-    } else {
-        jobs.push(yielding(&FIXED_WORLDS_ARGUMENTS).with_record(record));
+    for arguments in [FIXED_WORLDS_ARGUMENTS, PAYMENTS_WORLDS_ARGUMENTS] {
+        let record = PassRecord::of(&program, &arguments)?;
+        if record.is_written() {
+            let arguments = arguments.join(" ");
+            eprintln!("sim: the worlds of `{arguments}` have passed already, and do not run again");
+        } else {
+            jobs.push(yielding(&arguments).with_record(record));
+        }
     }
     jobs.extend(
         drawn_worlds_arguments().map(|drawn| yielding(&drawn.each_ref().map(String::as_str))),

@@ -338,7 +338,7 @@ impl Auditor {
         }
         let Some(rank) = numbers::stage_rank(stage) else { return };
         let Some(rec) = self.book.find_mut(&report.id) else { return };
-        let own = numbers::rank(report.event);
+        let own = numbers::rank(report);
         rec.stage_maybe.retain(|(t, _)| *t != ticket);
         rec.failure_reported |= own == 2 || rec.stage_maybe.iter().any(|(_, r)| *r == 2);
         rec.failed_by_lookup |= rank == 2 && !rec.failure_reported;

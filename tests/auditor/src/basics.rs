@@ -24,6 +24,8 @@ pub enum Proof {
     Hmac { timestamp_s: i64, signature: String, is_valid: bool },
     /// The header `AT_…`. `right` is true if the token is the newest one that the agent received.
     Bearer { is_valid: bool },
+    /// No proof, in a report to the payments-only edition.
+    Missing,
 }
 
 /// A transaction as a node reads it.

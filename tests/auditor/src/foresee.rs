@@ -22,7 +22,7 @@ impl Auditor {
             _ => None,
         };
         let rank = match &open.input {
-            Input::Report(r) => numbers::rank(r.event),
+            Input::Report(r) => numbers::rank(r),
             _ => 0,
         };
         if let Expect::Sendable(from) = expect {

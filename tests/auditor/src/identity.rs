@@ -50,6 +50,7 @@ pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<E
                 return Err(vec![refuse(503, "WALLET_LOCKED")]);
             }
         }
+        Proof::Missing => return Err(no_proof()),
     }
     Ok(())
 }
@@ -73,7 +74,7 @@ pub(crate) fn identity_of(ask: &Ask) -> Identity {
         Proof::Hmac { signature, .. } => {
             Identity::Hmac { agent: ask.agent.clone(), signature: signature.clone() }
         }
-        Proof::Bearer { .. } => Identity::Bearer {
+        Proof::Bearer { .. } | Proof::Missing => Identity::Bearer {
             agent: ask.agent.clone(),
             content: ask.content.clone(),
             key: ask.idempotency_key.clone(),

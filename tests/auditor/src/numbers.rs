@@ -2,7 +2,7 @@
 
 use crate::clocks::AllowancePeriod;
 use crate::expect::{Expect, Numbers};
-use crate::identity::{View, check_may_spend, prove, refuse};
+use crate::identity::{View, check_may_spend, no_proof, prove, refuse};
 use crate::observations::{Event, Proof, Report, Standing, Ticket};
 use crate::requests::{RequestRecord, RequestState};
 use std::collections::BTreeSet;
@@ -67,8 +67,10 @@ pub(crate) fn standing_matches(n: &Numbers, s: &Standing) -> bool {
         && n.pairs.as_ref().is_none_or(|p| p.contains(&(s.spent, s.reserved)))
 }
 
-pub(crate) fn rank(event: Event) -> u8 {
-    match event {
+/// Returns the stage to which a report alone moves a payment. Without a proof, a settlement is only a reason to look.
+pub(crate) fn rank(report: &Report) -> u8 {
+    match report.event {
+        Event::Settled if report.proof == Proof::Missing => 1,
         Event::Submitted => 1,
         Event::Failed => 2,
         Event::Settled => 3,
@@ -98,8 +100,10 @@ fn stages(rec: &RequestRecord, ticket: Ticket, report: &Report) -> BTreeSet<u8> 
     let hash = rec.hash_reported || report.tx_hash.is_some();
     let mut out = BTreeSet::new();
     for s in from {
-        out.insert(s.max(rank(report.event)));
-        if rec.reports >= 8 {
+        out.insert(s.max(rank(report)));
+        // A report without a proof changes nothing while the wallet looks for an earlier one's transaction.
+        let may_look = rec.hash_reported || !rec.stage_maybe.is_empty();
+        if rec.reports >= 8 || (report.proof == Proof::Missing && may_look) {
             out.insert(s);
         }
         // The wallet also looks up the transaction on the chain, and a failure that it finds there is final.
@@ -119,6 +123,9 @@ fn stages(rec: &RequestRecord, ticket: Ticket, report: &Report) -> BTreeSet<u8> 
 
 /// Returns the correct answers to a report.
 pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect> {
+    if report.proof == Proof::Missing {
+        return unproven_report(v, report, ticket);
+    }
     if let Err(instead) = prove(v, &report.agent, &report.proof) {
         return instead;
     }
@@ -147,6 +154,30 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
     // A crash may lose the record of a signature that has left the wallet, so the wallet may accept the report.
     if authorized {
         out.push(Expect::Stage { rec: *key, stages: stages(rec, ticket, report) });
+    }
+    out
+}
+
+/// Returns the correct answers to a report without a proof. One refusal hides every state of wallet, agents and payments.
+fn unproven_report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect> {
+    let mut out = Vec::new();
+    let may_work = v.config.is_open && check_may_spend(v.config, &report.agent).is_ok();
+    let found = v.book.by_id.get(&report.id);
+    let rec = found.and_then(|key| v.book.records.get(key).map(|rec| (*key, rec)));
+    let Some((key, rec)) = rec.filter(|(_key, rec)| rec.may_be_of(&report.agent)) else {
+        return no_proof();
+    };
+    if !may_work || rec.agent != report.agent || !rec.other_agents.is_empty() {
+        out.extend(no_proof());
+    }
+    let states = rec.states(None);
+    let authorized: Vec<bool> =
+        states.iter().map(|state| matches!(state, RequestState::Authorized { .. })).collect();
+    if authorized.contains(&false) || rec.payment.is_none() {
+        out.push(Expect::AnyRefusal);
+    }
+    if may_work && authorized.contains(&true) {
+        out.push(Expect::Stage { rec: key, stages: stages(rec, ticket, report) });
     }
     out
 }

@@ -62,8 +62,7 @@ impl Wallet {
         };
         let noted: Value = serde_json::from_str(&text).expect("notes");
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
-        let agent =
-            Agent { id: text(&noted["agent"]), token: text(&noted["token"]), uses_bearer: false };
+        let agent = Agent::new(text(&noted["agent"]), text(&noted["token"]), false);
         let ids = noted["ids"].as_array().expect("ids").iter().map(text).collect();
         let payments = noted["payments"].as_u64().expect("a number") as usize;
         Self { folder, agent, notes: Notes { payments, ids }, _home: None }
@@ -91,11 +90,7 @@ impl Wallet {
         let created = operator.outcome("agent register bench --auth hmac").await;
         let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("an agent") };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-        let agent = Agent {
-            id: given.agent_id,
-            token: created.secret.expect("a token"),
-            uses_bearer: false,
-        };
+        let agent = Agent::new(given.agent_id, created.secret.expect("a token"), false);
         assert_eq!(engine.terminate(), Some(0));
         Self { folder: folder.to_owned(), agent, notes: Notes::default(), _home: None }
     }

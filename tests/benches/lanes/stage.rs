@@ -61,7 +61,7 @@ impl Stage {
         let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("credentials") };
         operator.must(&format!("agent commission {} p trade", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        let agent = Agent { id: given.agent_id, token, uses_bearer: false };
+        let agent = Agent::new(given.agent_id, token, false);
         let ether = U256::from(10u128.pow(21));
         chain.request("anvil_setBalance", json!([owner, ether])).await.expect("set");
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();

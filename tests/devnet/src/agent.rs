@@ -13,9 +13,16 @@ pub struct Agent {
     /// The bearer token: `AT_` and 64 hex digits.
     pub token: String,
     pub uses_bearer: bool,
+    /// The field that names the agent, which depends on the wallet's edition.
+    pub field: &'static str,
 }
 
 impl Agent {
+    /// Returns an agent of the full edition.
+    pub fn new(id: String, token: String, uses_bearer: bool) -> Self {
+        Self { id, token, uses_bearer, field: "agent_id" }
+    }
+
     /// Returns a body that asks for a trade.
     pub fn trade(&self, timestamp: i64, trade: &Value) -> Value {
         let mut fields = Map::new();
@@ -36,7 +43,7 @@ impl Agent {
             return self.token.clone();
         }
         let mut message = fields.clone();
-        message.insert("agent_id".into(), json!(self.id));
+        message.insert(self.field.into(), json!(self.id));
         message.insert("timestamp".into(), json!(timestamp));
         // The default map of `serde_json` is sorted.
         let text = escape_non_ascii(&Value::Object(message).to_string());
@@ -72,7 +79,7 @@ impl Agent {
         let signature =
             self.sign(timestamp, &Map::from_iter([("callback".into(), fields.clone())]));
         let mut body = fields;
-        body["agent_id"] = json!(self.id);
+        body[self.field] = json!(self.id);
         body["signature"] = json!(signature);
         body
     }
@@ -90,7 +97,7 @@ impl Agent {
 
     fn body(&self, timestamp: i64, mut fields: Map<String, Value>) -> Value {
         let signature = self.sign(timestamp, &fields);
-        fields.insert("agent_id".into(), json!(self.id));
+        fields.insert(self.field.into(), json!(self.id));
         fields.insert("signature".into(), json!(signature));
         Value::Object(fields)
     }

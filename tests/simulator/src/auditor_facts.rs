@@ -3,15 +3,21 @@
 use alloy_primitives::Address;
 use bursar_auditor::observations::LendingFact;
 use bursar_auditor::{ExchangeFact, Facts, NetworkFact};
-use bursar_core::networks::{Exchange, NETWORKS, Network, Presence};
+use bursar_core::edition::EditionName;
+use bursar_core::networks::{Exchange, NETWORKS, Network};
 
 use crate::evm::notes::text;
 
-/// Returns the networks and their exchanges. The wallet remembers a signed request for `signed_days`.
-pub(crate) fn of_networks(signed_days: i64) -> Facts {
-    let networks = NETWORKS.iter().map(|row| NetworkFact {
+/// Returns an edition's networks and their exchanges. The wallet remembers a signed request for `signed_days`.
+pub(crate) fn of_networks(edition: EditionName, signed_days: i64) -> Facts {
+    let presence = |row: &Network| match edition {
+        EditionName::Full | EditionName::Desktop => row.in_full,
+        EditionName::Payments => row.in_payments,
+    };
+    let known = NETWORKS.iter().filter_map(|row| Some((row, presence(row).enabled()?)));
+    let networks = known.map(|(row, on)| NetworkFact {
         chain: row.chain.0,
-        on: row.in_full == Presence::On,
+        on,
         stablecoin: text(row.stablecoin.address),
         exchange: row.exchange.map(|exchange| exchange_fact(row, exchange)),
     });

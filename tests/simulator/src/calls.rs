@@ -6,7 +6,7 @@ use bursar_devnet::agent::Agent;
 use bursar_tests::engine::ask;
 use serde_json::{Value, json};
 
-use crate::plan::{Pick, PlannedPayment, RepeatVariant, Size, Step};
+use crate::plan::{Pick, PlannedPayment, RepeatVariant, Size, Step, UNPROVEN_EVENTS};
 use crate::wire::{self, Challenge, URLS};
 use crate::world::{SentCall, World, WorldFailure};
 
@@ -55,7 +55,8 @@ impl World {
         self.request_number += 1;
         let micros = self.amount_micros(agent, planned.size);
         let own = self.paying_address(agent);
-        let challenge = Challenge::new(planned, micros, &own, self.request_number);
+        let challenge =
+            Challenge::new(self.swarm.edition, planned, micros, &own, self.request_number);
         let url = planned.request_url.map(|url| URLS[url].to_owned());
         let client = &self.agents[agent];
         build_sign_request(agent, client, self.now_s(), &challenge, url, planned.key)
@@ -114,7 +115,7 @@ impl World {
         let now = self.now_s();
         let resign = |sent: &mut SentCall, at: i64, agent: &Agent| {
             let mut fields = sent.body.as_object().expect("an object").clone();
-            fields.remove("agent_id");
+            fields.remove(client.field);
             fields.remove("signature");
             fields.remove("idempotency_key");
             let signature = agent.sign(at, &fields);
@@ -148,7 +149,7 @@ impl World {
                 resign(&mut sent, now + off, &client);
             }
             RepeatVariant::UnknownAgent => {
-                sent.body["agent_id"] = json!("ZZZ999");
+                sent.body[client.field] = json!("ZZZ999");
                 sent.ask.agent = "ZZZ999".to_owned();
                 resign(&mut sent, now, &client);
                 mark_wrong(&mut sent.ask.proof);
@@ -197,6 +198,7 @@ impl World {
             return Ok(());
         };
         let client = self.agents[reporter].clone();
+        let has_proof = event < UNPROVEN_EVENTS;
         let (event, word) = [
             (Event::Submitted, "submitted"),
             (Event::Settled, "settled"),
@@ -210,9 +212,15 @@ impl World {
             _other => Some(format!("0x{}", "ab".repeat(32))),
         };
         let at = self.now_s();
-        let body = client.report(at, &id, word, tx_hash.as_deref());
+        let mut body = client.report(at, &id, word, tx_hash.as_deref());
         let signature = body["signature"].as_str().expect("a text").to_owned();
-        let proof = proof(&client, at, signature, true);
+        let proof = match has_proof {
+            true => proof(&client, at, signature, true),
+            false => {
+                body.as_object_mut().expect("an object").remove("signature");
+                Proof::Missing
+            }
+        };
         let call = Call::Report(Report { agent: client.id, proof, id, event, tx_hash });
         self.call(call, "POST", "/callback", Some(&body), wire::answer)
     }
@@ -246,7 +254,9 @@ impl World {
     pub(crate) fn redeem(&mut self, pick: Pick) -> Result<(), WorldFailure> {
         let Some(which) = pick.of(self.payments.len()) else { return Ok(()) };
         let (_id, paid) = self.payments[which].clone();
-        let Some(chain) = wire::CHAINS.iter().position(|chain| *chain == paid.chain) else {
+        let Some(chain) =
+            wire::chains(self.swarm.edition).iter().position(|chain| *chain == paid.chain)
+        else {
             return Ok(());
         };
         let Some(chain) = self.chains.get(chain) else { return Ok(()) };
@@ -338,5 +348,6 @@ pub(crate) fn proof(client: &Agent, timestamp_s: i64, signature: String, right: 
 pub(crate) fn mark_wrong(proof: &mut Proof) {
     match proof {
         Proof::Bearer { is_valid: right } | Proof::Hmac { is_valid: right, .. } => *right = false,
+        Proof::Missing => {}
     }
 }

@@ -11,7 +11,7 @@ use bursar_chain::ports::{
     BlockTag, Chain, ChainFault, ChainReply, Clock, Log, Receipt, SimulatedBlock, SimulatedCall,
     SimulationRequest, Transaction, TxStatus,
 };
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{self, ChainId};
 use bursar_core::time::Utc;
 use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
@@ -434,9 +434,10 @@ impl Chain for WorldChain {
     }
 
     fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes> {
+        let exchange = networks::by_chain(self.id).and_then(|network| network.exchange);
+        let is_token = exchange.is_none_or(|exchange| to != exchange.permit2);
         let own = chain_notes::is_authorization_state(&data)
-            || (to != Contracts::of(self.id).exchange.permit2
-                && data.get(..4) == Some(&DOMAIN_SEPARATOR));
+            || (is_token && data.get(..4) == Some(&DOMAIN_SEPARATOR));
         if own || !self.has_market() {
             return self.authorization_state(&data);
         }

@@ -268,9 +268,10 @@ impl World {
             true => (trading_policy::device_policy(), trading_policy::device_options()),
             false => (TradingPolicy::default(), String::new()),
         };
-        let policy = LIMITS.auditor_policy(trading);
+        let policy = LIMITS.auditor_policy(self.swarm.edition, trading);
         let order = Order::CreatePolicy { name: POLICY.to_owned(), policy };
-        let line = format!("policy create {POLICY} {} {options}", LIMITS.options());
+        let line =
+            format!("policy create {POLICY} {} {options}", LIMITS.options(self.swarm.edition));
         self.order(order, line, true)?;
         for (name, bearer) in NAMES.into_iter().zip([true, false]) {
             let order = Order::RegisterAgent { name: name.to_owned(), bearer };

@@ -1,11 +1,13 @@
 //! Draws plans from seeds, and sets the frequency of each step.
 
+use bursar_core::edition::{EditionName, EditionRules};
+use bursar_core::lane::Lane;
 use bursar_tests::dice::Dice;
 
 use crate::draw_trades;
 use crate::plan::{
     CardChoice, FAULT_POINTS, JournalBounds, Oddity, PAYMENT_POINT_COUNT, Pick, Plan,
-    PlannedPayment, PlannedTrade, RepeatVariant, Size, Step, Swarm, ZONES,
+    PlannedPayment, PlannedTrade, RepeatVariant, Size, Step, Swarm, UNPROVEN_EVENTS, ZONES,
 };
 use crate::wire::{POLICIES, URLS};
 
@@ -35,14 +37,38 @@ struct Draw<'a> {
 }
 
 impl Plan {
-    /// Draws the plan of a seed. A third of all worlds trade, and a third lend.
+    /// Draws the plan of a seed in the full edition. A third of all worlds trade, and a third lend.
     pub fn of(seed: u64) -> Self {
+        Self::draw(seed, EditionName::Full)
+    }
+
+    /// Draws the plan of a seed in the payments-only edition. Half of the agents' reports have no proof.
+    pub fn of_payments(seed: u64) -> Self {
+        let mut plan = Self::draw(seed, EditionName::Payments);
+        let mut dice = Dice::new(seed ^ 0x9a7);
+        for mut step in std::mem::take(&mut plan.steps) {
+            if let Step::Report { event, .. } = &mut step
+                && dice.chance(1, 2)
+            {
+                *event += UNPROVEN_EVENTS;
+            }
+            if !Step::follows_at_once(&plan.steps) && dice.chance(1, 32) {
+                plan.steps.extend(disabled_while_held(&mut dice));
+            }
+            plan.steps.push(step);
+        }
+        plan
+    }
+
+    fn draw(seed: u64, edition: EditionName) -> Self {
+        let lanes = EditionRules::of(edition).lanes;
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
         // The real store takes as much time as everything else together. So few worlds use it, and these worlds contain
         // all kinds of orders.
         let mut market = Dice::new(seed ^ 0x7ade);
-        swarm.trades = market.chance(1, 3);
+        swarm.edition = edition;
+        swarm.trades = market.chance(1, 3) && lanes.contains(&Lane::Trade);
         let real = dice.chance(1, 5);
         swarm.sectors &= real || (swarm.trades && market.chance(1, 2));
         swarm.edits |= swarm.sectors;
@@ -70,9 +96,9 @@ impl Plan {
                 steps.push(draw.concurrent_step());
             }
         }
-        Self { seed, swarm, bounds, watchful: false, steps }
-            .with_loans(agents)
-            .with_device()
+        let plan = Self { seed, swarm, bounds, watchful: false, steps };
+        let plan = if lanes.contains(&Lane::Loan) { plan.with_loans(agents) } else { plan };
+        plan.with_device()
             .with_device_trades()
             .with_unattended_days()
             .with_gas_burners()
@@ -108,6 +134,21 @@ impl Plan {
         }
         Self { steps, ..self }
     }
+}
+
+/// Draws a payment that is held while its network is disabled, and is then approved.
+fn disabled_while_held(dice: &mut Dice) -> [Step; 4] {
+    let chain = dice.index(2);
+    let agent = Pick(dice.roll(24));
+    let planned = PlannedPayment::draw_plain(dice, agent);
+    let planned = PlannedPayment { chain, size: Size::Threshold(1), ..planned };
+    [
+        Step::Ask(planned),
+        Step::Network { chain, on: false },
+        // The newest of the requests that picks prefer.
+        Step::Approve { pick: Pick(21), card: CardChoice::Now },
+        Step::Network { chain, on: true },
+    ]
 }
 
 impl PlannedPayment {

@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use bursar_core::edition::EditionName;
 use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::apply::ChangedRecord;
@@ -17,6 +18,7 @@ use crate::contents::Contents;
 use crate::device_entries::DeviceRecords;
 use crate::device_faults;
 use crate::loan_faults;
+use crate::plan::Plan;
 use crate::tape::Tape;
 use crate::trade_faults;
 
@@ -40,6 +42,16 @@ macro_rules! plants {
             /// Returns the description of the bug, in one sentence.
             pub fn description(self) -> &'static str {
                 match self { $(PlantedBug::$name => $description,)* }
+            }
+
+            /// Returns the plan of a seed in the edition that has the rule.
+            pub fn plan(self, seed: u64) -> Plan {
+                match self {
+                    Self::UnprovenBackwards | Self::DisabledSigned | Self::EditionUnread => {
+                        Plan::of_payments(seed)
+                    }
+                    _any => Plan::of(seed),
+                }
             }
 
             /// Returns the bug of this name.
@@ -127,6 +139,9 @@ plants! {
     StepChanged "a device is asked for another transaction than the recorded one";
     DeniedStillAsked "a denied trade still asks its device for signatures";
     SwapAskedAgain "after a prompt without a signature a device is asked for another swap of the same trade";
+    UnprovenBackwards "a report without a proof moves the status of a payment backwards";
+    DisabledSigned "a held payment on a network that was disabled is signed after its approval";
+    EditionUnread "the edition that a journal names is not compared with the program";
     AllowanceLeft "an ended trade of a device does not revoke its allowance";
 }
 
@@ -152,6 +167,8 @@ struct Inner {
     before: Option<State>,
     /// The wall clock at the last decision, in Unix seconds.
     wall_s: i64,
+    /// The edition of the program that reads the journal.
+    program: EditionName,
     /// The first day whose signed requests the wallet still remembers, under a planted bug.
     forgotten: u32,
     loans: loan_faults::PlantMemory,
@@ -159,13 +176,18 @@ struct Inner {
 }
 
 impl WorldFaults {
-    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>, signed_days: i64) -> Arc<Self> {
+    pub(crate) fn new(
+        tape: &Tape,
+        plant: Option<PlantedBug>,
+        signed_days: i64,
+        edition: EditionName,
+    ) -> Arc<Self> {
         Arc::new(Self {
             tape: tape.clone(),
             contents: Contents::default(),
             plant,
             signed_days,
-            inner: Mutex::default(),
+            inner: Mutex::new(Inner { program: edition, ..Inner::default() }),
         })
     }
 
@@ -251,9 +273,15 @@ impl WorldFaults {
         inner.of_devices.end_start(head, &self.tape);
     }
 
+    /// Sets the edition of the program that reads the journal.
+    pub(crate) fn note_program(&self, edition: EditionName) {
+        self.inner.lock().unwrap().program = edition;
+    }
+
     /// Returns the same planted bug for a replay, without fault points.
     pub(crate) fn for_replay(&self) -> Arc<Self> {
-        Self::new(&Tape::default(), self.plant, self.signed_days)
+        let program = self.inner.lock().unwrap().program;
+        Self::new(&Tape::default(), self.plant, self.signed_days, program)
     }
 }
 
@@ -322,6 +350,9 @@ impl MutatedRules for WorldFaults {
             device_faults::change_before_entry(plant, state, entry);
         }
         let touched = bursar_domain::apply(state, entry);
+        if self.plant == Some(PlantedBug::EditionUnread) {
+            state.journal_edition = self.inner.lock().unwrap().program;
+        }
         if let Some(plant) = self.plant {
             device_faults::change_after_entry(plant, state, entry);
             trade_faults::change_state(plant, state, running.as_deref(), &entry.event);
@@ -391,6 +422,12 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
                 payments.per_request.0 = payments.per_request.0.saturating_mul(1000);
                 payments.daily.0 = payments.daily.0.saturating_mul(1000);
             }
+        }
+        (PlantedBug::DisabledSigned, Action::Approve(_)) => {
+            Arc::make_mut(&mut state.networks).values_mut().for_each(|enabled| *enabled = true);
+        }
+        (PlantedBug::UnprovenBackwards, Action::Report(report)) if !report.is_proven => {
+            report.context.settlement = None;
         }
         (PlantedBug::ExpiryLate, Action::Approve(_)) => {
             command.moment.utc = command.moment.utc.plus_ms(-1);

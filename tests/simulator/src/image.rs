@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use bursar_auditor::observations::{Observation, Ticket};
+use bursar_core::edition::EditionName;
 
 use crate::disk::Disk;
 use crate::plan::{JournalBounds, Plan, Swarm};
@@ -21,10 +22,10 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    pub(crate) fn get(sectors: bool) -> &'static Self {
-        static IMAGES: [OnceLock<Image>; 2] = [const { OnceLock::new() }; 2];
-        IMAGES[usize::from(sectors)].get_or_init(|| {
-            let swarm = Swarm { sectors, ..Swarm::default() };
+    pub(crate) fn get(edition: EditionName, sectors: bool) -> &'static Self {
+        static IMAGES: [OnceLock<Image>; 6] = [const { OnceLock::new() }; 6];
+        IMAGES[edition as usize * 2 + usize::from(sectors)].get_or_init(|| {
+            let swarm = Swarm { edition, sectors, ..Swarm::default() };
             let bounds =
                 JournalBounds { snapshot_every: 1_000, signed_days: 30, carry_bytes: 12_000 };
             let plan = Plan { seed: 0, swarm, bounds, watchful: false, steps: Vec::new() };

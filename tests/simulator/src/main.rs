@@ -1,9 +1,10 @@
-//! Runs simulated worlds by seed: `bursar-sim [--seed N [--tell] | --from A --to B [--table]] [--plant NAME]`,
-//! `bursar-sim --plan FILE [--plant NAME]`, `bursar-sim --days N [--from A]` or `bursar-sim --plants`.
+//! Runs simulated worlds by seed: `bursar-sim [--payments] [--seed N [--tell] | --from A --to B [--table]] [--plant
+//! NAME]`, `bursar-sim --plan FILE [--plant NAME]`, `bursar-sim --days N [--from A]` or `bursar-sim --plants`.
 //!
 //! Without arguments it runs the first thousand seeds. A failing seed is reported with the shortest plan that fails in
-//! the same way. Keep such plans in `tests/simulator/regressions`; `--plan` runs one. With `--table`, a coverage gap is
-//! a failure too. `--days` runs new seeds for `N` days, which may be a fraction, and continues after a failure.
+//! the same way. Keep such plans in `tests/simulator/regressions`; `--plan` runs one. With `--table`, a coverage gap of
+//! the full edition is a failure too. With `--payments` the worlds are of the payments-only edition. `--days` runs new
+//! seeds for `N` days, which may be a fraction, and continues after a failure.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -26,6 +27,7 @@ struct Arguments {
     plants: bool,
     table: bool,
     tell: bool,
+    payments: bool,
     plan: Option<Plan>,
     days: Option<Duration>,
 }
@@ -45,11 +47,18 @@ fn main() -> ExitCode {
     } else if let Some(days) = arguments.days {
         explore(&arguments, days)
     } else if arguments.tell {
-        print_observations(Plan::of(arguments.from))
+        print_observations(arguments.draw()(arguments.from))
     } else {
         run_seeds(&arguments)
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Arguments {
+    /// Returns how the plan of a seed is drawn.
+    fn draw(&self) -> fn(u64) -> Plan {
+        if self.payments { Plan::of_payments } else { Plan::of }
+    }
 }
 
 fn parse_arguments() -> Result<Arguments, String> {
@@ -84,6 +93,7 @@ fn parse_arguments() -> Result<Arguments, String> {
             "--plants" => arguments.plants = true,
             "--table" => arguments.table = true,
             "--tell" => arguments.tell = true,
+            "--payments" => arguments.payments = true,
             other => return Err(format!("unknown argument {other}")),
         }
     }
@@ -129,8 +139,8 @@ fn explore(arguments: &Arguments, time: Duration) -> bool {
     let mut from = if arguments.from == 0 { random } else { arguments.from };
     let mut passed = true;
     while began.elapsed() < time {
-        let (plant, to) = (arguments.plant, from + SEEDS_PER_REPORT);
-        passed &= run_seeds(&Arguments { from, to, plant, ..Arguments::default() });
+        let (plant, payments, to) = (arguments.plant, arguments.payments, from + SEEDS_PER_REPORT);
+        passed &= run_seeds(&Arguments { from, to, plant, payments, ..Arguments::default() });
         from = to;
     }
     passed
@@ -139,8 +149,9 @@ fn explore(arguments: &Arguments, time: Duration) -> bool {
 fn run_seeds(arguments: &Arguments) -> bool {
     let began = Instant::now();
     let seeds: Vec<u64> = (arguments.from..arguments.to).collect();
-    let (coverage, failed) = run_all(&seeds, Plan::of, arguments.plant);
-    let gaps = if arguments.table { coverage.gaps() } else { Vec::new() };
+    let (coverage, failed) = run_all(&seeds, arguments.draw(), arguments.plant);
+    let has_gaps = arguments.table && !arguments.payments;
+    let gaps = if has_gaps { coverage.gaps() } else { Vec::new() };
     if arguments.table {
         println!("{coverage}");
         gaps.iter().for_each(|gap| println!("not covered: {gap}"));
@@ -161,8 +172,9 @@ fn run_seeds(arguments: &Arguments) -> bool {
     rules.iter().for_each(|(rule, seeds)| println!("  {rule}: {seeds:?}"));
     if let Some((seed, failure)) = failed.first_key_value() {
         println!("\nseed {seed}:");
-        print_failure(&Plan::of(*seed), arguments.plant, failure);
-        println!("reproduce: cargo xtask sim --seed {seed}");
+        print_failure(&arguments.draw()(*seed), arguments.plant, failure);
+        let edition = if arguments.payments { "--payments " } else { "" };
+        println!("reproduce: cargo xtask sim {edition}--seed {seed}");
     }
     failed.is_empty() && gaps.is_empty()
 }
@@ -182,7 +194,7 @@ fn find_planted_bugs() -> bool {
     let mut passed = true;
     for plant in PlantedBug::ALL {
         let found = (0..SEEDS_MAX).find_map(|seed| {
-            let plan = Plan::of(seed);
+            let plan = plant.plan(seed);
             run(&plan, Some(*plant)).err().map(|failure| (seed, failure))
         });
         match found {

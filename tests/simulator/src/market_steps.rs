@@ -107,7 +107,7 @@ impl World {
 
     /// Updates the price feeds that are not stuck.
     pub(crate) fn update_feeds(&mut self) {
-        if self.price_faults & 2 != 0 {
+        if !self.swarm.has_markets() || self.price_faults & 2 != 0 {
             return;
         }
         let micros = self.prices.micros();

@@ -19,7 +19,7 @@ use bursar_tests::operator::PASSWORD;
 use crate::lending_policy;
 use crate::plan::{CardChoice, Pick, Step};
 use crate::trading_policy;
-use crate::wire::{CHAINS, POLICIES};
+use crate::wire::{self, POLICIES};
 use crate::world::{World, WorldFailure};
 
 const WRONG_PASSWORD: &str = "wrong horse battery";
@@ -73,6 +73,7 @@ impl World {
         let free = idle.lock().unwrap().pop();
         let mut operator = free.unwrap_or_else(|| Operator::new(self.process().attach(), PASSWORD));
         operator.password = if right { PASSWORD } else { WRONG_PASSWORD }.to_owned();
+        let field = self.edition(self.swarm.edition).wire.field;
         let (tape, new_credentials) = (self.tape.clone(), Arc::clone(&self.new_credentials));
         // Only the device module of the auditor judges device payments.
         let unlisted = self.device_payments.agent_ids();
@@ -80,7 +81,7 @@ impl World {
             // The link breaks when the process dies.
             let Ok(outcome) = operator.run_order(parsed).await else { return };
             idle.lock().unwrap().push(operator);
-            new_credentials.lock().unwrap().extend(credentials(&outcome));
+            new_credentials.lock().unwrap().extend(credentials(&outcome, field));
             tape.write(Observation::OrderEnded {
                 ticket,
                 end: order_end(&order, &outcome, &unlisted),
@@ -198,12 +199,13 @@ impl World {
 
     /// Returns a policy in the auditor's type, and its command-line options.
     fn policy(&self, variant: usize) -> (Policy, String) {
-        let limits = &POLICIES[variant];
+        let (limits, edition) = (&POLICIES[variant], self.swarm.edition);
+        let options = limits.options(edition);
         if !self.swarm.trades {
-            return (limits.auditor_policy(TradingPolicy::default()), limits.options());
+            return (limits.auditor_policy(edition, TradingPolicy::default()), options);
         }
-        let options = format!("{} {}", limits.options(), trading_policy::options(variant));
-        (limits.auditor_policy(trading_policy::auditor_policy(variant)), options)
+        let options = format!("{options} {}", trading_policy::options(variant));
+        (limits.auditor_policy(edition, trading_policy::auditor_policy(variant)), options)
     }
 
     pub(crate) fn operate(&mut self, step: Step) -> Result<(), WorldFailure> {
@@ -285,7 +287,7 @@ impl World {
                 self.order(Order::DeleteAddress { label: address_label(which) }, line, true)
             }
             Step::Network { chain, on } => {
-                let chain = CHAINS[chain];
+                let chain = wire::chains(self.swarm.edition)[chain];
                 let line = format!("network {} {chain}", if on { "enable" } else { "disable" });
                 self.order(Order::SwitchNetwork { chain, on }, line, true)
             }
@@ -370,11 +372,11 @@ impl World {
     }
 }
 
-fn credentials(outcome: &Outcome) -> Option<Agent> {
+fn credentials(outcome: &Outcome, field: &'static str) -> Option<Agent> {
     let Ok(Answer::Credentials(given)) = &outcome.reply.result else { return None };
     let token = outcome.secret.clone()?;
     let bearer = given.auth_mode == AuthMode::Bearer;
-    Some(Agent { id: given.agent_id.clone(), token, uses_bearer: bearer })
+    Some(Agent { field, ..Agent::new(given.agent_id.clone(), token, bearer) })
 }
 
 fn order_end(order: &Order, outcome: &Outcome, unlisted: &[String]) -> End {

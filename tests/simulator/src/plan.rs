@@ -3,9 +3,10 @@
 //! A step names its object by an index into a list that grows while the world runs. So a plan stays valid when steps
 //! are removed from it.
 
+use bursar_core::edition::EditionName;
 use bursar_engine::edition::{Edition, Retention};
 use bursar_tests::dice::Dice;
-use bursar_tests::engine::test_edition;
+use bursar_tests::engine::with_cheap_kdf;
 use serde::{Deserialize, Serialize};
 
 use crate::device_steps::DeviceStep;
@@ -240,6 +241,7 @@ pub enum Step {
     Standing {
         agent: Pick,
     },
+    /// An agent reports about a payment. From [`UNPROVEN_EVENTS`] on, the report has no proof.
     Report {
         pick: Pick,
         event: u8,
@@ -546,6 +548,9 @@ pub enum Step {
     },
 }
 
+/// The first number of a [`Step::Report`] without a proof.
+pub(crate) const UNPROVEN_EVENTS: u8 = 3;
+
 macro_rules! kinds {
     ($($kind:ident)*) => {
         impl Step {
@@ -612,6 +617,9 @@ macro_rules! swarm {
             /// it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub unattended: bool,
+            /// The edition of the wallet. Plans saved before this field existed are of the full edition.
+            #[serde(default, skip_serializing_if = "is_full")]
+            pub edition: EditionName,
         }
 
         impl Swarm {
@@ -660,11 +668,15 @@ impl JournalBounds {
         }
     }
 
-    /// The edition of every process of this world.
-    pub(crate) fn edition(self) -> Edition {
+    /// Returns an edition with these bounds.
+    pub(crate) fn edition(self, name: EditionName) -> Edition {
         let Self { snapshot_every, signed_days, .. } = self;
-        Edition { retention: Retention { snapshot_every, signed_days }, ..test_edition() }
+        Edition { retention: Retention { snapshot_every, signed_days }, ..with_cheap_kdf(name) }
     }
+}
+
+fn is_full(edition: &EditionName) -> bool {
+    *edition == EditionName::default()
 }
 
 /// A complete run. Plans that have failed are kept as JSON.

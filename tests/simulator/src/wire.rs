@@ -6,6 +6,7 @@ use bursar_auditor::observations::{
     Answer, Domain, LoanAnswer as SeenLoan, LoanState, Offer, Payment, Policy, Standing,
     TradeAnswer, TradeState, TradingPolicy,
 };
+use bursar_core::edition::{EditionName, EditionRules};
 use bursar_core::networks::{self, ChainId};
 use bursar_tests::offers;
 use serde_json::{Value, json};
@@ -13,9 +14,16 @@ use serde_json::{Value, json};
 use crate::loan_book::LoanAnswer;
 use crate::plan::{Oddity, PlannedPayment};
 
-pub(crate) const CHAINS: [u64; 3] = [8453, 4663, 1];
+/// Returns the networks on which an edition's worlds pay: both that are enabled by default, and one that is not.
+pub(crate) fn chains(edition: EditionName) -> [u64; 3] {
+    let networks = EditionRules::of(edition).networks;
+    let mut enabled = networks.iter().filter(|(chain, on)| **on && chain.0 != BASE);
+    let second = enabled.next().map_or(0, |(chain, _on)| chain.0);
+    [BASE, second, CHAIN_WITHOUT_EXCHANGE]
+}
 
-/// The network of [`CHAINS`] that has no exchange.
+const BASE: u64 = 8453;
+/// The network of [`chains`] that has no exchange.
 const CHAIN_WITHOUT_EXCHANGE: u64 = 1;
 
 pub(crate) const URLS: [&str; 7] = [
@@ -39,7 +47,8 @@ pub(crate) struct Limits {
     pub(crate) payments: bool,
     pub(crate) allowed: &'static [&'static str],
     pub(crate) blocked: &'static [&'static str],
-    pub(crate) networks: Option<&'static [u64]>,
+    /// Whether the policy allows the second of the [`chains`] alone.
+    pub(crate) second_network: bool,
 }
 
 pub(crate) const PLAIN: Limits = Limits {
@@ -49,7 +58,7 @@ pub(crate) const PLAIN: Limits = Limits {
     payments: true,
     allowed: &[],
     blocked: &[],
-    networks: None,
+    second_network: false,
 };
 
 pub(crate) const POLICIES: [Limits; 10] = [
@@ -61,7 +70,7 @@ pub(crate) const POLICIES: [Limits; 10] = [
     Limits { blocked: &["evil.example.com"], ..PLAIN },
     Limits { allowed: &["example.com", "other.test"], blocked: &["evil.example.com"], ..PLAIN },
     Limits { payments: false, ..PLAIN },
-    Limits { networks: Some(&[4663]), ..PLAIN },
+    Limits { second_network: true, ..PLAIN },
     Limits { daily: 0, ..PLAIN },
 ];
 
@@ -70,10 +79,10 @@ fn dollars(micros: u64) -> String {
 }
 
 impl Limits {
-    pub(crate) fn options(&self) -> String {
-        let networks = match self.networks {
-            None => "all".to_owned(),
-            Some(chains) => chains.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+    pub(crate) fn options(&self, edition: EditionName) -> String {
+        let networks = match self.second_network {
+            false => "all".to_owned(),
+            true => chains(edition)[1].to_string(),
         };
         format!(
             "--day {} --txn {} --auto {} --networks {networks} --allow-domains \"{}\" --block-domains \"{}\" {}",
@@ -86,14 +95,14 @@ impl Limits {
         )
     }
 
-    pub(crate) fn auditor_policy(&self, trading: TradingPolicy) -> Policy {
+    pub(crate) fn auditor_policy(&self, edition: EditionName, trading: TradingPolicy) -> Policy {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Policy {
             payments: self.payments,
             daily: self.daily,
             per_request: self.per_request,
             auto_below: self.auto_below,
-            networks: self.networks.map(<[u64]>::to_vec),
+            networks: self.second_network.then(|| vec![chains(edition)[1]]),
             allowed_domains: owned(self.allowed),
             blocked_domains: owned(self.blocked),
             trading,
@@ -110,14 +119,20 @@ pub(crate) struct Challenge {
 }
 
 impl Challenge {
-    pub(crate) fn new(planned: &PlannedPayment, micros: u64, own: &str, number: u64) -> Self {
+    pub(crate) fn new(
+        edition: EditionName,
+        planned: &PlannedPayment,
+        micros: u64,
+        own: &str,
+        number: u64,
+    ) -> Self {
         // The wallet refuses a token outside its table only if no exchange can quote it.
         let chain = if planned.oddity == Oddity::Token {
             CHAIN_WITHOUT_EXCHANGE
         } else {
-            CHAINS[planned.chain]
+            chains(edition)[planned.chain]
         };
-        let version = if chain == 8453 { planned.version } else { 2 };
+        let version = if chain == BASE { planned.version } else { 2 };
         let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
         let asset = if planned.oddity == Oddity::Token {
             TOKEN.to_owned()

@@ -10,9 +10,12 @@ use bursar_auditor::observations::{
 };
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;
+use bursar_core::edition::EditionName;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_devnet::agent::Agent;
+use bursar_engine::edition::Edition;
+use bursar_engine::journal::JournalError;
 use bursar_engine::ports::Chains;
 use bursar_engine::rules::Rules;
 use bursar_tests::dice::Dice;
@@ -42,6 +45,7 @@ use crate::signer;
 use crate::store::DiskHealth;
 use crate::tape::{Tape, TapeEntry};
 use crate::trades::SentTrade;
+use crate::wire;
 
 /// The milliseconds that a machine takes to boot. Not zero, because a boot clock of zero counts as missing.
 pub(crate) const BOOT_MS: i64 = 30_000;
@@ -161,7 +165,7 @@ pub(crate) struct World {
 impl World {
     /// Creates a world with a wallet that is already set up.
     pub(crate) fn new(plan: &Plan, plant: Option<PlantedBug>) -> Self {
-        let image = Image::get(plan.swarm.sectors);
+        let image = Image::get(plan.swarm.edition, plan.swarm.sectors);
         let mut world = Self::with_empty_folder(plan, plant);
         world.disk = image.copy_to(&world.folder, plan.bounds.carry_bytes);
         (world.ticket, world.next_index) = (image.ticket, image.next_index);
@@ -199,7 +203,9 @@ impl World {
         let start = Utc::from_seconds(NEW_YEAR_S);
         let clock = Arc::new(ManualClock::new(start.plus_ms(-BOOT_MS)));
         clock.advance(BOOT_MS.unsigned_abs());
-        let chains: Vec<Arc<WorldChain>> = [8453, 4663]
+        let edition = plan.swarm.edition;
+        let [first, second, _disabled] = wire::chains(edition);
+        let chains: Vec<Arc<WorldChain>> = [first, second]
             .into_iter()
             .map(|id| Arc::new(WorldChain::new(ChainId(id), &tape, &clock, plant)))
             .collect();
@@ -208,7 +214,7 @@ impl World {
         }
         let has_nodes = plan.swarm.blocks || plan.swarm.has_markets();
         let ports: Chains = if has_nodes {
-            let each = [8453, 4663].into_iter().zip(&chains);
+            let each = [first, second].into_iter().zip(&chains);
             each.map(|(id, chain)| (ChainId(id), Arc::clone(chain) as Arc<dyn Chain>)).collect()
         } else {
             Chains::default()
@@ -228,11 +234,11 @@ impl World {
             price_faults: 0,
             chains,
             ports,
-            faults: WorldFaults::new(&tape, plant, plan.bounds.signed_days),
+            faults: WorldFaults::new(&tape, plant, plan.bounds.signed_days, edition),
             random: Arc::new(WorldRandom::new(plan.seed ^ 0xfeed, plant)),
             disk: Disk::new(plan.swarm.sectors, plan.bounds.carry_bytes),
             health: Arc::default(),
-            auditor: Auditor::new(auditor_facts::of_networks(plan.bounds.signed_days))
+            auditor: Auditor::new(auditor_facts::of_networks(edition, plan.bounds.signed_days))
                 .with_lending(&auditor_facts::of_lending(plan.swarm.loans)),
             process: None,
             folder,
@@ -273,7 +279,8 @@ impl World {
         self.run_steps(plan)?;
         self.finish()?;
         self.check_allowances()?;
-        self.compare_replay()
+        self.compare_replay()?;
+        self.check_other_editions()
     }
 
     pub(crate) fn run_steps(&mut self, plan: &Plan) -> Result<(), WorldFailure> {
@@ -468,6 +475,36 @@ impl World {
         }
     }
 
+    /// Returns an edition with the bounds of this world.
+    pub(crate) fn edition(&self, name: EditionName) -> Edition {
+        self.bounds.edition(name)
+    }
+
+    /// Checks that no other edition opens the journal.
+    fn check_other_editions(&mut self) -> Result<(), WorldFailure> {
+        let others = EditionName::ALL.into_iter().filter(|name| *name != self.swarm.edition);
+        for other in others {
+            let faults = self.faults.for_replay();
+            faults.note_program(other);
+            let journal = self.disk.copy().open(&faults);
+            let journal = journal.map_err(|error| ("opens".to_owned(), error.to_string()))?;
+            let opened = bursar_engine::core::Core::open(
+                journal,
+                &self.edition(other),
+                Arc::default(),
+                Rules::with_mutated_rules(faults),
+            );
+            match opened {
+                Err(JournalError::WrongEdition { .. }) => {}
+                Ok(_core) => {
+                    return Err(("edition".to_owned(), format!("{other:?} opens the journal")));
+                }
+                Err(error) => return Err(("edition".to_owned(), format!("{other:?}: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that a replay of the journal results in the state in memory.
     fn compare_replay(&mut self) -> Result<(), WorldFailure> {
         self.process().flush_core();
@@ -484,7 +521,7 @@ impl World {
         let faults = self.faults.for_replay();
         let again = self.disk.copy().open(&faults);
         let again = again.map_err(|error| ("opens".to_owned(), error.to_string()))?;
-        let edition = self.bounds.edition();
+        let edition = self.edition(self.swarm.edition);
         let again = bursar_engine::core::Core::open(
             again,
             &edition,

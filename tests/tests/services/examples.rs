@@ -92,7 +92,7 @@ impl Stage {
         };
         wallet.operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = made.secret.expect("a token");
-        let agent = Agent { id: given.agent_id, token, uses_bearer: case.auth == "bearer" };
+        let agent = Agent::new(given.agent_id, token, case.auth == "bearer");
 
         let facilitator = ScriptedFacilitator::serve().await;
         let goods = MerchantConfig::new(BASE, Address::repeat_byte(7))

@@ -16,10 +16,10 @@ fn identity_of<P>(ask: &PlanAsk<P>) -> PlanIdentity {
         (Proof::Hmac { signature, .. }, _) => {
             PlanIdentity::Hmac { agent, signature: signature.clone() }
         }
-        (Proof::Bearer { .. }, Some(key)) => {
+        (Proof::Bearer { .. } | Proof::Missing, Some(key)) => {
             PlanIdentity::Keyed { agent, key: key.clone(), content: ask.content.clone() }
         }
-        (Proof::Bearer { .. }, None) => {
+        (Proof::Bearer { .. } | Proof::Missing, None) => {
             PlanIdentity::Content { agent, content: ask.content.clone() }
         }
     }

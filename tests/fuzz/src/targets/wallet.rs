@@ -67,7 +67,7 @@ impl Wallet {
             .env("BURSAR_LOG", "warn");
         let engine = Service::start(command, &home.path().join("engine.log"))?;
         let program = PathBuf::from(programs.command(BURSAR, home.path()).get_program());
-        let nobody = Agent { id: String::new(), token: String::new(), uses_bearer: true };
+        let nobody = Agent::new(String::new(), String::new(), true);
         let (bearer, hmac) = (nobody.clone(), nobody);
         let mut wallet = Self { engine, bearer, hmac, node, prices, explorer, home, program };
         for line in [
@@ -87,7 +87,7 @@ impl Wallet {
         let made = self.must(&format!("agent register {name} --auth {auth}"))?;
         self.must(&format!("agent commission {name} p pay"))?;
         let text = |member: &str| made[member].as_str().unwrap_or_default().to_owned();
-        Ok(Agent { id: text("agent_id"), token: text("token"), uses_bearer: auth == "bearer" })
+        Ok(Agent::new(text("agent_id"), text("token"), auth == "bearer"))
     }
 
     /// The folder that contains the data folder `data`.

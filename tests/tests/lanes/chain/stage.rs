@@ -155,7 +155,7 @@ impl Stage {
         };
         self.operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        Agent { id: given.agent_id, token, uses_bearer: auth == "bearer" }
+        Agent::new(given.agent_id, token, auth == "bearer")
     }
 
     /// Starts an agent program that buys the item at `path`.

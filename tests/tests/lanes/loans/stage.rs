@@ -337,7 +337,7 @@ async fn register(operator: &mut Operator, name: &str) -> Agent {
     };
     operator.must(&format!("agent commission {} p lend", given.agent_id)).await;
     let token = created.secret.expect("a token");
-    Agent { id: given.agent_id, token, uses_bearer: false }
+    Agent::new(given.agent_id, token, false)
 }
 
 /// Reads an amount in smallest units from an answer.

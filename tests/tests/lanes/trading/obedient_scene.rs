@@ -142,7 +142,7 @@ impl Scene {
             let mint = IToken::mintCall { to: owner, value: U256::from(INITIAL_TOKEN_BALANCE) };
             self.chain.queue_as(&Call::new(TRADER, token, &mint), GWEI).await.expect("queued");
         }
-        (Agent { id: given.agent_id, token, uses_bearer: mode == "bearer" }, owner)
+        (Agent::new(given.agent_id, token, mode == "bearer"), owner)
     }
 
     /// Waits until an address has its money.

@@ -52,7 +52,7 @@ impl LoadedEngine {
         let Ok(Answer::Credentials(given)) = created.reply.result else { panic!() };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        let agent = Agent { id: given.agent_id, token, uses_bearer: false };
+        let agent = Agent::new(given.agent_id, token, false);
         Self { engine, agent, paid: 0, _home: home }
     }
 

@@ -27,7 +27,7 @@ async fn add_agent(operator: &mut Operator, auth: &str) -> Agent {
     };
     operator.must(&format!("agent commission {auth} p pay")).await;
     let token = created.secret.expect("a token");
-    Agent { id: given.agent_id, token, uses_bearer: auth == "bearer" }
+    Agent::new(given.agent_id, token, auth == "bearer")
 }
 
 /// Runs a command; returns the server's answer and the codes of its warnings.

@@ -70,7 +70,7 @@ async fn set_up_wallet(engine: &EngineProcess) -> Vec<Agent> {
         let Ok(Answer::Credentials(given)) = created.reply.result else { panic!() };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        agents.push(Agent { id: given.agent_id, token, uses_bearer: auth == "bearer" });
+        agents.push(Agent::new(given.agent_id, token, auth == "bearer"));
     }
     agents
 }

@@ -51,7 +51,7 @@ async fn set_up_agent(engine: &EngineProcess) -> Agent {
         panic!()
     };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent { id: given.agent_id, token: created.secret.unwrap(), uses_bearer: false }
+    Agent::new(given.agent_id, created.secret.unwrap(), false)
 }
 
 #[tokio::test]

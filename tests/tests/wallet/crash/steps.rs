@@ -130,7 +130,7 @@ impl Scenario {
             panic!("{:?}", created.reply.result)
         };
         let token = created.secret.expect("a token");
-        let agent = Agent { id: given.agent_id, token, uses_bearer: auth == "bearer" };
+        let agent = Agent::new(given.agent_id, token, auth == "bearer");
         self.observed.agents.insert(name, agent);
         Ok(())
     }

@@ -60,7 +60,7 @@ pub(crate) async fn set_up_wallet(operator: &mut Operator) -> Agent {
     let created = operator.outcome("agent register bot --auth hmac").await;
     let Ok(Answer::Credentials(given)) = created.reply.result else { panic!() };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent { id: given.agent_id, token: created.secret.expect("a token"), uses_bearer: false }
+    Agent::new(given.agent_id, created.secret.expect("a token"), false)
 }
 
 /// Returns a body for a little more than a cent; `n` makes it unique.

@@ -17,7 +17,7 @@ pub(crate) const TX: &str = "0x0000000000000000000000000000000000000000000000000
 
 pub(crate) fn agent(bearer: bool) -> Agent {
     let token = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f".into();
-    Agent { id: "ABC123".into(), token, uses_bearer: bearer }
+    Agent::new("ABC123".into(), token, bearer)
 }
 
 /// Checks the proof in a body with the engine's own table of signed messages.

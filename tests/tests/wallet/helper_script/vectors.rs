@@ -17,7 +17,7 @@ fn read(name: &str) -> Value {
 
 fn unused_agent() -> Agent {
     let token = format!("AT_{}", "0".repeat(64));
-    Agent { id: "ABC123".into(), token, uses_bearer: false }
+    Agent::new("ABC123".into(), token, false)
 }
 
 /// Runs code that reads the vector file `sys.argv[1]`.

@@ -77,7 +77,7 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
         let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("credentials") };
         operator.must(&format!("agent commission {} p safe", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        let agent = Agent { id: given.agent_id, token, uses_bearer: true };
+        let agent = Agent::new(given.agent_id, token, true);
         drop((operator, engine));
 
         let (fault, unlock) = (Some(format!("kill:{point}")), true);

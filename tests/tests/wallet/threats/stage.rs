@@ -185,11 +185,7 @@ pub(crate) async fn add_agent(operator: &mut Operator, name: &str, auth: &str) -
     let created = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
     let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("{name}") };
     operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
-    Agent {
-        id: given.agent_id,
-        token: created.secret.expect("a token"),
-        uses_bearer: auth == "bearer",
-    }
+    Agent::new(given.agent_id, created.secret.expect("a token"), auth == "bearer")
 }
 
 /// Creates the wallet, seed, address and policy of an engine process.
