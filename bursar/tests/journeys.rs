@@ -79,6 +79,11 @@ fn row_window_dialogs_second_instance_panel_folder_server_and_boot_of_the_deskto
 }
 
 #[test]
+fn row_launch_modes_instance_rule_and_pending_of_the_payments_only_edition() {
+    journey("pay.sh");
+}
+
+#[test]
 fn y_does_what_the_title_of_each_dialog_asks() {
     journey("keys.sh");
 }

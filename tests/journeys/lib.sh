@@ -9,6 +9,7 @@ BIN=${BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/target/debug}
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/bursar-journey-XXXXXX")
 DATA=$WORK/data
 PASSWORD='correct horse battery'
+PROGRAM=bursar
 PATIENCE=${PATIENCE:-60}
 # Only what a journey sets, whatever the machine it runs on.
 for name in $(compgen -e | grep -E '^(BURSAR_|WALLET_)' || true); do unset "$name"; done
@@ -112,7 +113,7 @@ furnish() {
   bursar_ policy create careful --day 10 --txn 5 --auto 0.50
   bursar_ agent register reader
   bursar_ agent commission reader careful research
-  eval "$(bursar agent instructions reader)"
+  eval "$("$PROGRAM" agent instructions reader)"
   export WALLET_AGENT_ID WALLET_AGENT_TOKEN WALLET_AUTH_MODE WALLET_URL
   merchant
 }
@@ -129,7 +130,7 @@ merchant() {
   paid
 }
 
-bursar_() { bursar "$@" > "$WORK/command.log" 2>&1 || fail "bursar $*"; }
+bursar_() { "$PROGRAM" "$@" > "$WORK/command.log" 2>&1 || fail "$PROGRAM $*"; }
 
 # agent PATH: buys in the background; its process is $AGENT, what it said is in agent.log.
 agent() {

@@ -57,7 +57,7 @@ fn ended(mut command: Command) -> (i32, Value) {
 }
 
 #[test]
-fn the_folder_is_next_to_the_real_program_and_no_other_edition_uses_it() {
+fn row_instance_rule_a_second_engine_names_the_first_and_no_other_edition_uses_the_folder() {
     let stick = Stick::new();
     stick.must("wallet create main");
     assert!(stick.data().join("journal.redb").exists());
@@ -124,7 +124,7 @@ fn session(mut command: Command) -> (Engine, String) {
 }
 
 #[test]
-fn twenty_sessions_that_start_together_share_one_engine() {
+fn row_instance_rule_twenty_sessions_that_start_together_share_one_engine() {
     let stick = Stick::new();
     stick.must("wallet create main");
     let program = stick.dir.path().join("bursar-pay");
@@ -138,6 +138,23 @@ fn twenty_sessions_that_start_together_share_one_engine() {
     assert_eq!(owners.count(), 1);
     for (_session, text) in &sessions {
         assert!(text.contains("main") && !text.contains("bursar "), "{text}");
+    }
+}
+
+#[test]
+fn row_instance_rule_two_folders_are_two_engines_with_their_own_ports() {
+    let sticks = [Stick::new(), Stick::new()];
+    let engines = sticks.each_ref().map(|stick| {
+        let program = stick.dir.path().join("bursar-pay");
+        let mut command = stick.command(&program, "--headless");
+        // The default port, which the first of them or another program uses.
+        command.env_remove("BURSAR_SERVER_LISTEN");
+        Engine::spawn(command)
+    });
+    let urls = engines.each_ref().map(|(_engine, ready)| ready.trim_start_matches("READY ").trim());
+    assert_ne!(urls[0], urls[1]);
+    for (stick, url) in sticks.iter().zip(urls) {
+        assert_eq!(stick.must("server status")["url"], url);
     }
 }
 

@@ -9,7 +9,6 @@ use bursar_auditor::observations::{
     Answer, Ask, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer, TradeState,
 };
 use bursar_chain::clock::manual::ManualClock;
-use bursar_chain::ports::Chain;
 use bursar_core::edition::EditionName;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
@@ -204,21 +203,16 @@ impl World {
         let clock = Arc::new(ManualClock::new(start.plus_ms(-BOOT_MS)));
         clock.advance(BOOT_MS.unsigned_abs());
         let edition = plan.swarm.edition;
-        let [first, second, _disabled] = wire::chains(edition);
-        let chains: Vec<Arc<WorldChain>> = [first, second]
-            .into_iter()
-            .map(|id| Arc::new(WorldChain::new(ChainId(id), &tape, &clock, plant)))
+        let chains: Vec<Arc<WorldChain>> = wire::chains(edition)[..2]
+            .iter()
+            .map(|id| Arc::new(WorldChain::new(ChainId(*id), &tape, &clock, plant)))
             .collect();
         if plan.swarm.has_markets() {
             open_markets(&chains, plan, start, plant);
         }
         let has_nodes = plan.swarm.blocks || plan.swarm.has_markets();
-        let ports: Chains = if has_nodes {
-            let each = [first, second].into_iter().zip(&chains);
-            each.map(|(id, chain)| (ChainId(id), Arc::clone(chain) as Arc<dyn Chain>)).collect()
-        } else {
-            Chains::default()
-        };
+        let each = chains.iter().filter(|_chain| has_nodes);
+        let ports = each.map(|chain| (ChainId(chain.id()), Arc::clone(chain) as _)).collect();
         Self {
             swarm: plan.swarm,
             bounds: plan.bounds,

@@ -7,6 +7,8 @@ mod contract;
 #[cfg(test)]
 mod cycles;
 #[cfg(test)]
+mod editions;
+#[cfg(test)]
 mod ports;
 #[cfg(test)]
 mod tidy;

@@ -131,6 +131,26 @@ async fn row_sign_success_has_the_four_fields() {
 }
 
 #[tokio::test]
+async fn row_pending_is_polled_by_its_request_id_and_names_the_agent_code() {
+    let (engine, agent) = wallet("--day 10 --txn 10 --auto 0").await;
+    let body = agent.sign_body(engine.now_s(), &offer(1_000, 1));
+    let (status, pending) = engine.post("/sign", &body).await;
+    assert_eq!((status, &pending["status"]), (202, &json!("pending")), "{pending}");
+    let id = pending["request_id"].as_str().unwrap();
+    let poll = async || engine.get(&format!("/sign/status/{id}")).await;
+    let (status, polled) = poll().await;
+    assert_eq!((status, &polled["agent_code"]), (202, &json!(agent.code)), "{polled}");
+    assert!(polled.get("agent_id").is_none(), "{polled}");
+    engine.operator().must(&format!("approve {id} --yes")).await;
+    let (status, signed) = poll().await;
+    assert_eq!((status, &signed["status"]), (200, &json!("success")), "{signed}");
+    assert_eq!(
+        (&signed["transaction_id"], &signed["header_name"]),
+        (&json!(id), &json!("PAYMENT-SIGNATURE"))
+    );
+}
+
+#[tokio::test]
 async fn row_mandate_accepts_both_actions_and_has_no_trading() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
     let now = engine.now_s();
@@ -199,6 +219,11 @@ async fn row_settlement_reports_without_a_proof_leave_room_for_the_agent() {
 
 #[tokio::test]
 async fn row_rate_limit_counts_reports_without_a_proof_before_they_act() {
+    let usual =
+        TestEngine::start(Setup { edition: EditionName::Payments, ..Setup::default() }).await;
+    let rate = usual.operator().must("config get server.rate_per_minute").await;
+    let rate = serde_json::to_value(rate).unwrap().to_string();
+    assert!(rate.contains("\"300\""), "{rate}");
     let setup = Setup {
         edition: EditionName::Payments,
         settings: "[server]\nrate_per_minute = 3\n",

@@ -60,13 +60,15 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
 /// Returns the names of the test functions of a source text.
 fn tests_of(text: &str) -> BTreeSet<&str> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let blocks = text.split("in_every_edition! {").skip(1);
+    let of_editions = blocks.flat_map(|block| block.split('}').next().unwrap_or_default().lines());
     let named = lines.iter().enumerate().filter_map(|(at, line)| {
         let name = line.split_once("fn ")?.1.split('(').next()?;
         // Attributes and the macro `proptest!` precede a test.
         let above = lines.get(at.saturating_sub(4)..at)?;
         above.iter().any(|line| line.contains("test")).then_some(name)
     });
-    named.collect()
+    named.chain(of_editions.map(str::trim)).collect()
 }
 
 /// Returns the tests that the register names: file and name.
@@ -139,6 +141,18 @@ fn every_threat_has_one_row_with_tests_or_a_reason() {
     for row in threats {
         assert!(row.len() == 4 && !row[1].is_empty(), "{}", row[0]);
         assert!(quoted(&row[2]).any(is_test_name), "{} has no test", row[0]);
+    }
+}
+
+/// The appendix of the wallet specification has twelve rows, and the desktop edition nine.
+#[test]
+fn every_row_of_the_editions_has_a_test() {
+    let rows = rows("Editions").split_off(1);
+    for (edition, wanted) in [("pay: ", 12), ("desk: ", 9)] {
+        assert_eq!(rows.iter().filter(|row| row[0].starts_with(edition)).count(), wanted);
+    }
+    for row in rows {
+        assert!(quoted(&row[1]).any(|name| name.starts_with("row_")), "{} has no test", row[0]);
     }
 }
 
