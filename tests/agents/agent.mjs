@@ -6,7 +6,8 @@
 //
 // usage: agent.mjs [--poll SECONDS] [--timeout SECONDS] <resource url>
 //
-// environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer)
+// environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer),
+//              WALLET_AGENT_FIELD (agent_id or agent_code)
 // prints one line of JSON; exit code 0 if paid, 3 otherwise
 
 import { createHmac, randomUUID } from "node:crypto";
@@ -108,7 +109,8 @@ function offerIn(headers, text) {
 
 /** Returns the wallet's final answer, after the operator's decision if one is needed. */
 async function askWallet(wallet, resource, offer, options) {
-  const message = { agent_id: variable("WALLET_AGENT_ID"), request_url: resource, ...offer };
+  const field = process.env.WALLET_AGENT_FIELD ?? "agent_id";
+  const message = { [field]: variable("WALLET_AGENT_ID"), request_url: resource, ...offer };
   let { code, text } = await call(`${wallet}/sign`, {}, proven(message));
   let answer = parsed(text);
   const giveUp = performance.now() + options.timeout * 1000;

@@ -6,7 +6,8 @@ approve, and sends the signed header to the merchant.
 
 usage: agent.py [--poll SECONDS] [--timeout SECONDS] <resource url>
 
-environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer)
+environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer),
+             WALLET_AGENT_FIELD (agent_id or agent_code)
 prints one line of JSON; exit code 0 if paid, 3 otherwise
 """
 
@@ -108,7 +109,8 @@ def offer_in(headers, text):
 
 def ask_wallet(wallet, resource, offer, options):
     """Returns the wallet's final answer, after the operator's decision if one is needed."""
-    message = {"agent_id": os.environ["WALLET_AGENT_ID"], "request_url": resource, **offer}
+    field = os.environ.get("WALLET_AGENT_FIELD", "agent_id")
+    message = {field: os.environ["WALLET_AGENT_ID"], "request_url": resource, **offer}
     code, _, text = call(f"{wallet}/sign", body=proven(message))
     answer = parsed(text)
     give_up = time.monotonic() + options.timeout

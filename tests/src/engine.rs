@@ -103,6 +103,7 @@ pub struct TestEngine {
     pub disk: Arc<TestDisk>,
     pub random: Arc<ScriptedRandom>,
     pub folder: PathBuf,
+    edition: EditionName,
     /// The agent server's routes, without a socket.
     pub http: Router,
     /// Keeps the folder alive as long as the engine.
@@ -158,7 +159,8 @@ impl TestEngine {
         });
         let engine = Engine::open(options).await?;
         let http = router(Arc::new(engine.api()));
-        Ok(Self { engine, clock: setup.clock, disk, random, folder: path, http, home: None })
+        let (clock, edition) = (setup.clock, setup.edition);
+        Ok(Self { engine, clock, disk, random, folder: path, edition, http, home: None })
     }
 
     /// Advances the clock in steps of 100 ms until `work` completes.
@@ -228,7 +230,8 @@ impl TestEngine {
         };
         operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let bearer = given.auth_mode == AuthMode::Bearer;
-        Agent::new(given.agent_id, created.secret.expect("a token"), bearer)
+        let field = Edition::of(self.edition).wire.field;
+        Agent { field, ..Agent::new(given.agent_id, created.secret.expect("a token"), bearer) }
     }
 
     /// Returns the engine clock's time in Unix seconds.

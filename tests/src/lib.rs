@@ -41,3 +41,32 @@ pub mod upstream;
 pub mod upto_contract;
 
 pub use bursar_devnet::agent;
+
+/// Declares functions that take an edition as tests of each edition. The arguments of `tokio::test` come first, in
+/// parentheses.
+#[macro_export]
+macro_rules! in_every_edition {
+    ($arguments:tt $($test:ident)*) => {
+        $($crate::in_every_edition! { @test $arguments $test })*
+    };
+    (@test ($($argument:tt)*) $test:ident) => {
+        mod $test {
+            use ::bursar_core::edition::EditionName;
+
+            #[tokio::test($($argument)*)]
+            async fn full() {
+                super::$test(EditionName::Full).await;
+            }
+
+            #[tokio::test($($argument)*)]
+            async fn desktop() {
+                super::$test(EditionName::Desktop).await;
+            }
+
+            #[tokio::test($($argument)*)]
+            async fn payments() {
+                super::$test(EditionName::Payments).await;
+            }
+        }
+    };
+}

@@ -60,11 +60,14 @@ pub struct EngineProcess {
     pub folder: PathBuf,
     /// The URL of the agent server.
     pub url: String,
+    edition: EditionName,
 }
 
 /// The options of a process.
 #[derive(Debug, Clone, Default)]
 pub struct StartOptions {
+    /// The edition of the engine. Each has a control socket here and reads the environment.
+    pub edition: EditionName,
     /// The faults, separated by commas: `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`.
     pub fault: Option<String>,
     /// Whether the process gets the password at start.
@@ -110,7 +113,10 @@ impl EngineProcess {
             return Err("it neither printed READY nor exited".to_owned());
         };
         match line.map_err(|error| error.to_string())?.trim().strip_prefix("READY ") {
-            Some(url) => Ok(Self { child, folder: folder.to_owned(), url: url.to_owned() }),
+            Some(url) => {
+                let (folder, url) = (folder.to_owned(), url.to_owned());
+                Ok(Self { child, folder, url, edition: start.edition })
+            }
             None => {
                 let output = child.wait_with_output().map_err(|error| error.to_string())?;
                 let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -166,6 +172,9 @@ impl EngineProcess {
         if let Some(Checkpoints { after_bytes, in_background }) = start.checkpoints {
             let how = if in_background { "beside" } else { "inline" };
             command.env("BURSAR_TEST_CARRY", format!("{how}:{after_bytes}"));
+        }
+        if let Ok(serde_json::Value::String(name)) = serde_json::to_value(start.edition) {
+            command.env("BURSAR_TEST_EDITION", name);
         }
         if start.has_password {
             command.env("BURSAR_TEST_PASSWORD", PASSWORD);
@@ -271,7 +280,7 @@ impl EngineProcess {
     /// Connects an operator to the control socket; `None` if the engine ends first.
     pub async fn try_operator(&self) -> Option<Operator> {
         let folder = DataFolder::open(&self.folder).expect("the folder");
-        let Ok(Instance::Running(control)) = claim(&folder, EditionName::Full, ENGINE_WAIT) else {
+        let Ok(Instance::Running(control)) = claim(&folder, self.edition, ENGINE_WAIT) else {
             return None;
         };
         let link = Link::connect(&control, Program::Command).await.ok()?;
@@ -281,7 +290,7 @@ impl EngineProcess {
     /// Reads the control file of the running engine.
     pub fn control(&self) -> ControlFile {
         let folder = DataFolder::open(&self.folder).expect("the folder");
-        match claim(&folder, EditionName::Full, ENGINE_WAIT).expect("the lock") {
+        match claim(&folder, self.edition, ENGINE_WAIT).expect("the lock") {
             Instance::Running(control) => control,
             Instance::Free(_) => panic!("no process holds the folder"),
         }

@@ -37,7 +37,7 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAIT, Instance, claim};
 use bursar_ledger::port::Devices;
 use bursar_tests::doubles::{FaultPlan, SkewedClock};
-use bursar_tests::engine::test_edition;
+use bursar_tests::engine::with_cheap_kdf;
 use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
 
@@ -60,7 +60,11 @@ async fn main() -> std::process::ExitCode {
 async fn run() -> Result<(), Fault> {
     let path = PathBuf::from(std::env::args_os().nth(1).expect("a folder"));
     let folder = DataFolder::open(&path)?;
-    let lock = match claim(&folder, EditionName::Full, ENGINE_WAIT)? {
+    let name = match std::env::var("BURSAR_TEST_EDITION") {
+        Ok(text) => serde_json::from_value(text.into()).expect("the name of an edition"),
+        Err(_missing) => EditionName::Full,
+    };
+    let lock = match claim(&folder, name, ENGINE_WAIT)? {
         Instance::Free(lock) => lock,
         Instance::Running(_) => return Err(bursar_core::codes::Code::EngineRunning.into()),
     };
@@ -68,7 +72,9 @@ async fn run() -> Result<(), Fault> {
         Some(file) => Arc::new(SkewedClock::new(file.into())),
         None => panic!("BURSAR_TEST_CLOCK names the file that moves the clock"),
     };
-    let mut edition = test_edition();
+    let mut edition = with_cheap_kdf(name);
+    // Tests drive each edition from outside.
+    edition.sealed = false;
     edition.checkpoints = checkpoints();
     let mut options = Options::new(folder, lock, edition, Mode::Full);
     options.ports = Some(Ports {

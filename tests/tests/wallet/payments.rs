@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::limits::{FREE_DISK_BYTES_MIN, HOLD_MS, SIGNER_WAIT_MS};
 use bursar_core::time::Utc;
+use bursar_engine::edition::Edition;
 use bursar_engine::journal::{FaultyStore, MemoryStore};
 use bursar_engine::ports::Signer;
 use bursar_tests::doubles::SlowSigner;
@@ -19,8 +21,37 @@ use serde_json::{Value, json};
 /// Pays up to half a dollar automatically; the limit is ten dollars per payment and per day.
 const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 
-async fn engine_with_wallet() -> TestEngine {
-    let engine = TestEngine::start(Setup::default()).await;
+bursar_tests::in_every_edition! {
+    ()
+    a_payment_below_the_threshold_is_signed_at_once
+    an_approved_request_is_polled_as_the_header
+    a_denied_request_and_an_expired_one_give_their_allowance_back
+    the_status_counts_signed_and_refused_payments
+    the_same_ask_gives_the_same_header_after_a_restart
+    a_freeze_between_commit_and_signature_returns_no_signature
+    a_signer_that_asks_a_person_does_not_block_other_requests
+    a_signature_after_the_wait_is_returned_by_polling
+    an_expired_request_is_neither_listed_nor_reported_as_pending
+    a_clock_that_is_set_back_does_not_prolong_a_denial
+    a_locked_wallet_looks_like_a_wrong_signature
+    a_full_disk_refuses_before_it_fails
+    after_a_failed_commit_nothing_is_decided_and_reads_continue
+    approval_requires_the_amount_and_the_shown_card
+    after_a_password_change_only_the_new_password_opens_the_wallet
+}
+
+bursar_tests::in_every_edition! {
+    (flavor = "multi_thread", worker_threads = 4)
+    sixteen_copies_of_one_body_are_one_authorization
+    eight_simultaneous_approvals_approve_once
+}
+
+fn of(edition: EditionName) -> Setup {
+    Setup { edition, ..Setup::default() }
+}
+
+async fn engine_with_wallet(edition: EditionName) -> TestEngine {
+    let engine = TestEngine::start(Setup { edition, ..Setup::default() }).await;
     engine.set_up_wallet(POLICY).await;
     engine
 }
@@ -32,15 +63,15 @@ async fn paying_address(operator: &mut Operator) -> String {
     }
 }
 
-#[tokio::test]
-async fn a_payment_below_the_threshold_is_signed_at_once() {
+async fn a_payment_below_the_threshold_is_signed_at_once(edition: EditionName) {
     for auth in ["hmac", "bearer"] {
-        let engine = engine_with_wallet().await;
+        let engine = engine_with_wallet(edition).await;
         let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/1"));
         let (status, answer) = engine.post("/sign", &body).await;
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-        assert_eq!(answer["x402_version"], 2);
+        let version = Edition::of(edition).wire.names_version.then_some(2);
+        assert_eq!(answer["x402_version"], json!(version));
         assert_eq!(answer["header_name"], "PAYMENT-SIGNATURE");
         let header = answer["header_value"].as_str().unwrap();
         let (terms, signer) = signed_terms(header);
@@ -68,9 +99,8 @@ async fn hold(engine: &TestEngine, agent: &bursar_tests::agent::Agent, n: u64) -
     answer["request_id"].as_str().unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn an_approved_request_is_polled_as_the_header() {
-    let engine = engine_with_wallet().await;
+async fn an_approved_request_is_polled_as_the_header(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let id = hold(&engine, &agent, 1).await;
     let (status, waiting) = engine.get(&format!("/sign/status/{id}")).await;
@@ -89,9 +119,8 @@ async fn an_approved_request_is_polled_as_the_header() {
     assert_eq!(operator.run_refused(&format!("approve {id}")).await.code, Code::AlreadyDecided);
 }
 
-#[tokio::test]
-async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
-    let engine = engine_with_wallet().await;
+async fn a_denied_request_and_an_expired_one_give_their_allowance_back(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     let denied = hold(&engine, &agent, 1).await;
@@ -119,19 +148,18 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
     let body = agent.ask(engine.now_s(), &offer(10_000, 99), None);
     let (status, answer) = engine.post("/sign", &body).await;
     assert_eq!((status, &answer["code"]), (429, &json!("LIMIT_REACHED")), "{answer}");
-    let (status, answer) = engine.post("/ping", &json!({"agent_id": agent.id})).await;
+    let (status, answer) = engine.post("/ping", &json!({(agent.field): agent.id})).await;
     assert_eq!((status, &answer["agent_status"]), (200, &json!("limit_reached")));
 }
 
-#[tokio::test]
-async fn the_status_counts_signed_and_refused_payments() {
-    let engine = engine_with_wallet().await;
+async fn the_status_counts_signed_and_refused_payments(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let counted = async || {
         let (status, answer) = engine.get("/status").await;
         assert_eq!((status, &answer["status"]), (200, &json!("ready")));
         let counts = ["signed", "rejected", "traded", "trade_rejected"];
-        counts.map(|name| answer[name].as_u64().unwrap())
+        counts.map(|name| answer[name].as_u64().unwrap_or_default())
     };
     let pay = async |atoms, n| {
         engine.post("/sign", &agent.ask(engine.now_s(), &offer(atoms, n), None)).await.0
@@ -147,13 +175,13 @@ async fn the_status_counts_signed_and_refused_payments() {
     assert!(engine.post("/trade", &json!({})).await.0 >= 400);
     // A request that waits for the operator counts neither as signed nor as rejected.
     hold(&engine, &agent, 4).await;
-    assert_eq!(counted().await, [3, 2, 0, 1]);
+    let trades = u64::from(Edition::of(edition).has_trades_or_loans());
+    assert_eq!(counted().await, [3, 2, 0, trades]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixteen_copies_of_one_body_are_one_authorization() {
+async fn sixteen_copies_of_one_body_are_one_authorization(edition: EditionName) {
     for auth in ["hmac", "bearer"] {
-        let engine = Arc::new(engine_with_wallet().await);
+        let engine = Arc::new(engine_with_wallet(edition).await);
         let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let copies = (0..16).map(|_copy| {
@@ -171,9 +199,8 @@ async fn sixteen_copies_of_one_body_are_one_authorization() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn eight_simultaneous_approvals_approve_once() {
-    let engine = Arc::new(engine_with_wallet().await);
+async fn eight_simultaneous_approvals_approve_once(edition: EditionName) {
+    let engine = Arc::new(engine_with_wallet(edition).await);
     let agent = engine.add_agent("bot", "hmac").await;
     let id = hold(&engine, &agent, 1).await;
     let approvals = (0..8).map(|_operator| {
@@ -192,15 +219,14 @@ async fn eight_simultaneous_approvals_approve_once() {
     assert_eq!(answer["agent"]["spent_today_micro"], 2_000_000);
 }
 
-#[tokio::test]
-async fn the_same_ask_gives_the_same_header_after_a_restart() {
+async fn the_same_ask_gives_the_same_header_after_a_restart(edition: EditionName) {
     for auth in ["hmac", "bearer"] {
-        let engine = engine_with_wallet().await;
+        let engine = engine_with_wallet(edition).await;
         let agent = engine.add_agent("bot", auth).await;
         let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
         let before = engine.post("/sign", &body).await;
         let clock = Arc::clone(&engine.clock);
-        let engine = engine.restart(Setup { clock, ..Setup::default() }).await;
+        let engine = engine.restart(Setup { clock, ..of(edition) }).await;
         let (status, locked) = engine.post("/sign", &body).await;
         let wanted = if auth == "hmac" { (401, "AUTH_FAILED") } else { (503, "WALLET_LOCKED") };
         assert_eq!((status, locked["code"].as_str().unwrap()), wanted);
@@ -210,11 +236,9 @@ async fn the_same_ask_gives_the_same_header_after_a_restart() {
     }
 }
 
-#[tokio::test]
-async fn a_freeze_between_commit_and_signature_returns_no_signature() {
+async fn a_freeze_between_commit_and_signature_returns_no_signature(edition: EditionName) {
     let (signer, mut sign_requests) = SlowSigner::machine();
-    let engine =
-        Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
+    let engine = Arc::new(TestEngine::start(Setup { signer: Some(signer), ..of(edition) }).await);
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
@@ -247,10 +271,9 @@ async fn a_freeze_between_commit_and_signature_returns_no_signature() {
     assert_eq!((polled.0, &polled.1["status"]), (200, &json!("success")));
 }
 
-#[tokio::test]
-async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
+async fn a_signer_that_asks_a_person_does_not_block_other_requests(edition: EditionName) {
     let (signer, mut sign_requests) = SlowSigner::person();
-    let engine = TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await;
+    let engine = TestEngine::start(Setup { signer: Some(signer), ..of(edition) }).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
@@ -275,11 +298,9 @@ async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
     );
 }
 
-#[tokio::test]
-async fn a_signature_after_the_wait_is_returned_by_polling() {
+async fn a_signature_after_the_wait_is_returned_by_polling(edition: EditionName) {
     let (signer, mut sign_requests) = SlowSigner::machine();
-    let engine =
-        Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
+    let engine = Arc::new(TestEngine::start(Setup { signer: Some(signer), ..of(edition) }).await);
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
@@ -301,9 +322,8 @@ async fn a_signature_after_the_wait_is_returned_by_polling() {
     assert!(sign_requests.try_recv().is_err(), "it was asked once");
 }
 
-#[tokio::test]
-async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
-    let engine = engine_with_wallet().await;
+async fn an_expired_request_is_neither_listed_nor_reported_as_pending(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 202);
@@ -316,9 +336,8 @@ async fn an_expired_request_is_neither_listed_nor_reported_as_pending() {
     assert_eq!((status, &answer["code"]), (200, &json!("REQUEST_EXPIRED")), "{answer}");
 }
 
-#[tokio::test]
-async fn a_clock_that_is_set_back_does_not_prolong_a_denial() {
-    let engine = engine_with_wallet().await;
+async fn a_clock_that_is_set_back_does_not_prolong_a_denial(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "bearer").await;
     let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
     let (_held, answer) = engine.post("/sign", &body).await;
@@ -331,9 +350,8 @@ async fn a_clock_that_is_set_back_does_not_prolong_a_denial() {
     assert_eq!(engine.post("/sign", &body).await.1["status"], "pending");
 }
 
-#[tokio::test]
-async fn a_locked_wallet_looks_like_a_wrong_signature() {
-    let engine = engine_with_wallet().await;
+async fn a_locked_wallet_looks_like_a_wrong_signature(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut wrong = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     wrong["signature"] = json!(format!("SIG:{}:{}", engine.now_s(), "0".repeat(64)));
@@ -351,9 +369,8 @@ async fn a_locked_wallet_looks_like_a_wrong_signature() {
     assert_eq!(engine.post("/sign", &right).await.0, 200);
 }
 
-#[tokio::test]
-async fn a_full_disk_refuses_before_it_fails() {
-    let engine = engine_with_wallet().await;
+async fn a_full_disk_refuses_before_it_fails(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "hmac").await;
     engine.disk.free_bytes.store(FREE_DISK_BYTES_MIN - 1, Ordering::SeqCst);
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
@@ -363,14 +380,12 @@ async fn a_full_disk_refuses_before_it_fails() {
     assert_eq!(engine.post("/sign", &body).await.0, 200);
 }
 
-#[tokio::test]
-async fn after_a_failed_commit_nothing_is_decided_and_reads_continue() {
+async fn after_a_failed_commit_nothing_is_decided_and_reads_continue(edition: EditionName) {
     let memory = MemoryStore::default();
     // The disk accepts nine commits: wallet, its seal, seed, address, policy, agent, commission,
     // one payment and its record.
     let store = FaultyStore::new(memory.clone(), 9);
-    let engine =
-        TestEngine::start(Setup { store: Some(Box::new(store)), ..Setup::default() }).await;
+    let engine = TestEngine::start(Setup { store: Some(Box::new(store)), ..of(edition) }).await;
     engine.set_up_wallet(POLICY).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let ask = |n| agent.ask(engine.now_s(), &offer(12_000, n), None);
@@ -401,9 +416,8 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_continue() {
     assert_eq!(records.len(), paid.len());
 }
 
-#[tokio::test]
-async fn approval_requires_the_amount_and_the_shown_card() {
-    let engine = engine_with_wallet().await;
+async fn approval_requires_the_amount_and_the_shown_card(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let body = agent.ask(engine.now_s(), &offer(6_000_000, 1), None);
     let id = engine.post("/sign", &body).await.1["request_id"].as_str().unwrap().to_owned();
@@ -419,9 +433,8 @@ async fn approval_requires_the_amount_and_the_shown_card() {
     operator.must(&format!("approve {id} --confirm 6")).await;
 }
 
-#[tokio::test]
-async fn after_a_password_change_only_the_new_password_opens_the_wallet() {
-    let engine = engine_with_wallet().await;
+async fn after_a_password_change_only_the_new_password_opens_the_wallet(edition: EditionName) {
+    let engine = engine_with_wallet(edition).await;
     let agent = engine.add_agent("bot", "hmac").await;
     let mut operator = engine.operator();
     operator.passwords.extend([PASSWORD.to_owned(), "another horse battery".to_owned()]);

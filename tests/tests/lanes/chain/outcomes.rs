@@ -4,6 +4,7 @@
 use bursar_control::wire::Prompt;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
+use bursar_core::edition::EditionName;
 use bursar_core::limits::HOLD_MS;
 use bursar_core::money::Usd;
 use bursar_tests::offers::{BASE, PAY_TO};
@@ -14,10 +15,18 @@ use serde_json::json;
 use crate::chain::programs::CASES;
 use crate::chain::stage::{LARGE_PRICE, SMALL_PRICE, Stage, dollars, local_chain};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_below_the_threshold_settles_without_approval() {
+bursar_tests::in_every_edition! {
+    (flavor = "multi_thread", worker_threads = 2)
+    a_payment_below_the_threshold_settles_without_approval
+    a_held_payment_settles_once_the_operator_approves
+    a_denied_payment_is_reported_with_its_reason_and_moves_nothing
+    an_expired_payment_stays_expired_and_moves_nothing
+    a_payment_after_the_clock_went_back_is_signed
+}
+
+async fn a_payment_below_the_threshold_settles_without_approval(edition: EditionName) {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions { edition, ..StartOptions::default() }).await;
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         let before = stage.balances().await;
@@ -28,10 +37,9 @@ async fn a_payment_below_the_threshold_settles_without_approval() {
     assert_eq!(stage.merchant.payments().len(), CASES.len());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_held_payment_settles_once_the_operator_approves() {
+async fn a_held_payment_settles_once_the_operator_approves(edition: EditionName) {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions { edition, ..StartOptions::default() }).await;
     for (case, path) in
         CASES.iter().flat_map(|case| ["/large", "/v1/large"].map(|path| (case, path)))
     {
@@ -56,10 +64,9 @@ async fn a_held_payment_settles_once_the_operator_approves() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing() {
+async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing(edition: EditionName) {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions { edition, ..StartOptions::default() }).await;
     let before = stage.balances().await;
     for case in &CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
@@ -78,10 +85,9 @@ async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_expired_payment_stays_expired_and_moves_nothing() {
+async fn an_expired_payment_stays_expired_and_moves_nothing(edition: EditionName) {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions { edition, ..StartOptions::default() }).await;
     let before = stage.balances().await;
     let mut buyers = Vec::new();
     for case in &CASES {
@@ -117,10 +123,9 @@ async fn an_expired_payment_stays_expired_and_moves_nothing() {
     assert_eq!(stage.balances().await, before);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_after_the_clock_went_back_is_signed() {
+async fn a_payment_after_the_clock_went_back_is_signed(edition: EditionName) {
     let Some(chain) = local_chain(BASE).await else { return };
-    let mut stage = Stage::set_up(chain, StartOptions::default()).await;
+    let mut stage = Stage::set_up(chain, StartOptions { edition, ..StartOptions::default() }).await;
     let agent = stage.add_agent("bot", "hmac").await;
     stage.engine.set_clock_offset(HOLD_MS);
     // The command writes a journal entry with the wrong time; any other entry would do.

@@ -12,7 +12,7 @@ call() { curl -sS --noproxy '*' --max-time 60 "$@"; }
 text() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p"; }
 # Prints the header with this name in the file $2.
 header() { tr -d '\r' < "$2" | awk -v name="$1:" 'tolower($1) == name { print $2 }'; }
-who="\"agent_id\": \"$WALLET_AGENT_ID\", \"signature\": \"$WALLET_AGENT_TOKEN\""
+who="\"${WALLET_AGENT_FIELD:-agent_id}\": \"$WALLET_AGENT_ID\", \"signature\": \"$WALLET_AGENT_TOKEN\""
 
 call -D asked -o challenge "$resource"
 offer=$(header payment-required asked)

@@ -61,6 +61,7 @@ impl Buyer {
         let child = command
             .env("WALLET_URL", wallet)
             .env("WALLET_AGENT_ID", &agent.id)
+            .env("WALLET_AGENT_FIELD", agent.field)
             .env("WALLET_AGENT_TOKEN", &agent.token)
             .env("WALLET_AUTH_MODE", if agent.uses_bearer { "bearer" } else { "hmac" })
             .stdin(Stdio::null())

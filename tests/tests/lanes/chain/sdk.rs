@@ -4,6 +4,7 @@
 //! packages accept the same headers.
 
 use alloy_primitives::B256;
+use bursar_core::edition::EditionName;
 use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{PAY_TO, decode_header, header};
@@ -152,7 +153,7 @@ fn the_lock_file_pins_bytes_and_names_no_host() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_accept_and_settle_the_payments_of_our_agents() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay(EditionName::default()).await else { return };
     let peer = Peer::open(&stage.chain).await;
     for case in CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
@@ -175,7 +176,7 @@ async fn official_servers_accept_and_settle_the_payments_of_our_agents() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn version_2_servers_get_their_offer_and_extensions_back() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay(EditionName::default()).await else { return };
     let peer = Peer::open(&stage.chain).await;
     let agent = stage.add_agent("bot", "bearer").await;
     let whole = peer.sign_changed_offer(&stage, &agent, Side::EvmV2, NO_CHANGE).await;
@@ -217,7 +218,7 @@ const SIGNATURE: [&str; 3] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_accept_the_payments_of_the_helper_and_curl() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay(EditionName::default()).await else { return };
     let peer = Peer::open(&stage.chain).await;
     let folder = download_helper(&stage).await;
     for (name, auth) in PROGRAMS {
@@ -361,7 +362,7 @@ const FORGERIES: [Forgery; 10] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_refuse_forged_payments() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+    let Some((mut stage, _relay)) = stage_with_relay(EditionName::default()).await else { return };
     let peer = Peer::open(&stage.chain).await;
     stage.operator.must("network enable 84532").await;
     let agent = stage.add_agent("bot", "hmac").await;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use alloy_primitives::{Address, B256, U256, hex};
 use bursar_control::answers::Answer;
+use bursar_core::edition::EditionName;
 use bursar_core::limits::SETTLEMENT_CHECK_MS_MAX;
 use bursar_devnet::Devnet;
 use bursar_tests::agent::Agent;
@@ -23,12 +24,25 @@ use crate::chain::stage::{POLL_INTERVAL, SMALL_PRICE, Stage, local_chain, mercha
 /// The same item in version 2 and in version 1.
 const PATHS: [&str; 2] = ["/small", "/v1/small"];
 
+bursar_tests::in_every_edition! {
+    (flavor = "multi_thread", worker_threads = 2)
+    programs_that_report_are_verified_in_both_versions
+    the_example_agents_are_verified_in_both_versions
+    a_settled_payment_gets_no_second_header
+    after_kill_9_a_locked_engine_verifies_settlements_by_itself
+    an_unmined_transaction_verifies_no_payment
+    another_transfer_of_the_same_amount_is_not_this_payment
+    a_reported_failed_transaction_does_not_undo_a_settled_payment
+    a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final
+}
+
 /// Starts an engine that reads the chain through a relay.
-pub(crate) async fn stage_with_relay() -> Option<(Stage, RecordingNode)> {
+pub(crate) async fn stage_with_relay(edition: EditionName) -> Option<(Stage, RecordingNode)> {
     let chain = local_chain(BASE).await?;
     let relay = RecordingNode::in_front_of(&chain).await;
     let rpc = Some(relay.url.clone());
-    Some((Stage::set_up(chain, StartOptions { rpc, ..StartOptions::default() }).await, relay))
+    let start = StartOptions { edition, rpc, ..StartOptions::default() };
+    Some((Stage::set_up(chain, start).await, relay))
 }
 
 /// A payment that the merchant has settled.
@@ -118,9 +132,8 @@ pub(crate) fn program(name: &str, folder: &Path, url: &str) -> Command {
     command
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_that_report_are_verified_in_both_versions() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+async fn programs_that_report_are_verified_in_both_versions(edition: EditionName) {
+    let Some((mut stage, _relay)) = stage_with_relay(edition).await else { return };
     let folder = download_helper(&stage).await;
     for (name, auth) in PROGRAMS {
         let agent = stage.add_agent(&format!("{name}-{auth}"), auth).await;
@@ -144,9 +157,8 @@ async fn programs_that_report_are_verified_in_both_versions() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_example_agents_are_verified_in_both_versions() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+async fn the_example_agents_are_verified_in_both_versions(edition: EditionName) {
+    let Some((mut stage, _relay)) = stage_with_relay(edition).await else { return };
     for case in CASES {
         let agent = stage.add_agent(&case.name(), case.auth).await;
         for path in PATHS {
@@ -166,9 +178,8 @@ async fn the_example_agents_are_verified_in_both_versions() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_settled_payment_gets_no_second_header() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+async fn a_settled_payment_gets_no_second_header(edition: EditionName) {
+    let Some((mut stage, _relay)) = stage_with_relay(edition).await else { return };
     let mut paid = Vec::new();
     for (path, auth) in PATHS.iter().flat_map(|path| ["hmac", "bearer"].map(|auth| (path, auth))) {
         let agent = stage.add_agent(&format!("{auth}{}", path.replace('/', "-")), auth).await;
@@ -192,13 +203,13 @@ async fn a_settled_payment_gets_no_second_header() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
+async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself(edition: EditionName) {
     let Some(chain) = local_chain(BASE).await else { return };
     let relay = RecordingNode::in_front_of(&chain).await;
     for path in PATHS {
         // This engine cannot reach the chain, so any verification comes from the next engine.
-        let mut stage = Stage::set_up(chain.clone(), StartOptions::default()).await;
+        let mut stage =
+            Stage::set_up(chain.clone(), StartOptions { edition, ..StartOptions::default() }).await;
         let agent = stage.add_agent("bot", "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
@@ -217,9 +228,8 @@ async fn after_kill_9_a_locked_engine_verifies_settlements_by_itself() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unmined_transaction_verifies_no_payment() {
-    let Some((mut stage, relay)) = stage_with_relay().await else { return };
+async fn an_unmined_transaction_verifies_no_payment(edition: EditionName) {
+    let Some((mut stage, relay)) = stage_with_relay(edition).await else { return };
     let mut paid = Vec::new();
     for path in PATHS {
         let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
@@ -280,9 +290,8 @@ fn plain_transfer() -> String {
     format!("0xa9059cbb{}", hex::encode(words))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_transfer_of_the_same_amount_is_not_this_payment() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+async fn another_transfer_of_the_same_amount_is_not_this_payment(edition: EditionName) {
+    let Some((mut stage, _relay)) = stage_with_relay(edition).await else { return };
     let stranger = Address::repeat_byte(0x77);
     stage.chain.mint(stranger, 10 * SMALL_PRICE).await.expect("minted");
     for path in PATHS {
@@ -311,9 +320,8 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
-    let Some((mut stage, _relay)) = stage_with_relay().await else { return };
+async fn a_reported_failed_transaction_does_not_undo_a_settled_payment(edition: EditionName) {
+    let Some((mut stage, _relay)) = stage_with_relay(edition).await else { return };
     let pauper = Address::repeat_byte(0x78);
     for path in PATHS {
         let agent = stage.add_agent(&format!("bot{}", path.replace('/', "-")), "bearer").await;
@@ -329,9 +337,10 @@ async fn a_reported_failed_transaction_does_not_undo_a_settled_payment() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final() {
-    let Some((mut stage, relay)) = stage_with_relay().await else { return };
+async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final(
+    edition: EditionName,
+) {
+    let Some((mut stage, relay)) = stage_with_relay(edition).await else { return };
     let pauper = Address::repeat_byte(0x78);
     let mut signed = Vec::new();
     for path in PATHS {
@@ -358,4 +367,33 @@ async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final
         let (status, reply) = stage.report(&agent, &id, "settled", &reverted.to_string()).await;
         assert_eq!((status, &reply["new_status"]), (200, &json!("failed")), "{reply}");
     }
+}
+
+/// In the payments-only edition a report may have no proof: it starts our own look at the chain, which decides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_settlement_verification_of_a_report_without_a_proof() {
+    let Some((mut stage, _relay)) = stage_with_relay(EditionName::Payments).await else { return };
+    let agent = stage.add_agent("bot", "hmac").await;
+    let bought = buy(&stage, &agent, PATHS[0]).await;
+    let report = async |stage: &Stage, id: &str, hash: B256| {
+        let body = json!({ "agent_code": agent.id, "transaction_id": id, "event": "settled",
+            "tx_hash": hash });
+        let (status, answer) = stage.post("/callback", &body).await;
+        assert_eq!((status, &answer["new_status"]), (200, &json!("submitted")), "{answer}");
+    };
+    report(&stage, &bought.id, bought.tx_hash).await;
+    assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
+    assert_paid_once(&stage, &agent, &bought).await;
+    // A transaction that reverted, once its block is final.
+    let (status, answer) = stage.ask(&stage.ask_for(&agent, PATHS[0]).await).await;
+    assert_eq!(status, 200, "{answer}");
+    let pauper = Address::repeat_byte(0x78);
+    let (reverted, moved) = call_coin(&stage.chain, pauper, plain_transfer()).await;
+    assert!(!moved);
+    let id = answer["transaction_id"].as_str().expect("an id");
+    report(&stage, id, reverted).await;
+    let blocks = stage.chain.network().gas.confirmations;
+    stage.chain.request("anvil_mine", json!([blocks])).await.expect("blocks");
+    let receipt = stage.receipt_with_verdict(id, "failed").await;
+    assert_eq!(receipt["status"], "payment-failed", "{receipt}");
 }

@@ -11,6 +11,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::install::chain_or_skip;
 use bursar_devnet::merchant::{Merchant, MerchantConfig, Outcome, Version};
 use bursar_devnet::{Authorization, Devnet};
+use bursar_engine::edition::Edition;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{BASE, PAY_TO, decode_header};
 use bursar_tests::operator::{Expect, Operator};
@@ -155,7 +156,8 @@ impl Stage {
         };
         self.operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
         let token = created.secret.expect("a token");
-        Agent::new(given.agent_id, token, auth == "bearer")
+        let field = Edition::of(self.start.edition).wire.field;
+        Agent { field, ..Agent::new(given.agent_id, token, auth == "bearer") }
     }
 
     /// Starts an agent program that buys the item at `path`.
