@@ -151,7 +151,8 @@ pub fn visible(line: &str) -> String {
 
 /// Returns whether a character is invisible or changes how others are shown.
 ///
-/// That includes control and bidirectional characters, blanks other than the space, and Unicode's default ignorables.
+/// That includes control and bidirectional characters, blanks other than the space, Unicode's default ignorables, and
+/// private-use characters, which look different in every font and place pictures in some terminals (kitty's U+10EEEE).
 fn is_unsafe(ch: char) -> bool {
     ch.is_control()
         || (ch.is_whitespace() && ch != ' ')
@@ -159,6 +160,7 @@ fn is_unsafe(ch: char) -> bool {
         || CodePointSetData::new::<BidiControl>().contains(ch)
         // A Braille pattern without dots, and interlinear annotation characters.
         || matches!(ch, '\u{2800}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(ch, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
 }
 
 /// Formats the minutes and seconds left: `14:59`.
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn untrusted_text_cannot_move_the_cursor_or_hide_text() {
-        let attack = "a\x1b[2J\u{9b}31m\u{202e}evil\u{200b}\u{e0041}\r\n";
+        let attack = "a\x1b[2J\u{9b}31m\u{202e}evil\u{200b}\u{e0041}\u{10eeee}\u{f8ff}\r\n";
         let shown = quoted(attack, 100);
         assert!(shown.chars().all(|ch| !is_unsafe(ch)), "{shown}");
         assert!(shown.starts_with("\"a\\u{1b}[2J"));
