@@ -241,7 +241,7 @@ pub enum Step {
     Standing {
         agent: Pick,
     },
-    /// An agent reports about a payment. From [`UNPROVEN_EVENTS`] on, the report has no proof.
+    /// An agent reports about a payment. From `UNPROVEN_EVENTS` on, the report has no proof.
     Report {
         pick: Pick,
         event: u8,
@@ -548,7 +548,7 @@ pub enum Step {
     },
 }
 
-/// The first number of a [`Step::Report`] without a proof.
+/// The first event of a `Step::Report` without a proof.
 pub(crate) const UNPROVEN_EVENTS: u8 = 3;
 
 macro_rules! kinds {
