@@ -133,7 +133,7 @@ see you 'LOCKED'
 ls "$DATA" | grep -q '^replaced-' || fail 'the files before the restore are gone'
 said 'restored'
 
-line you 'install-service'; see you 'bursar-desk has no .install-service.: it is a command of .bursar.'
+line you 'install-service'; see you 'bursar-desk has no .install-service.: only the full edition'
 press you q
 see you 'This window is the engine'
 never you 'keep the engine'

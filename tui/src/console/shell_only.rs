@@ -42,7 +42,7 @@ pub(crate) fn program_refusal(
     let known = PROGRAM_COMMANDS.contains(&word) && !commands.lacks(word);
     known.then(|| match is_sealed {
         true => format!(
-            "{} has no `{word}`: it is a command of {}.",
+            "{} has no `{word}`: only {} has it.",
             commands.program,
             EditionName::default().text()
         ),
