@@ -9,7 +9,7 @@ const NAME: &str = "bursar";
 ///
 /// A command begins the text or a line, or follows a space, a backquote or `(`.
 pub fn for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
-    replaced(text, program, |before| {
+    replaced(text, program, Place::Shell, |before| {
         before.chars().next_back().is_none_or(|last| " \n`(".contains(last))
     })
 }
@@ -18,32 +18,34 @@ pub fn for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
 ///
 /// A command follows a backquote, or a colon and a space, and its line has no quotation marks, which foreign text has.
 pub fn hints_for_program<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
-    replaced(text, program, |before| {
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        !line.contains('"') && (before.ends_with('`') || before.ends_with(": "))
-    })
+    replaced(text, program, Place::Shell, is_hint)
 }
 
 /// Like [`hints_for_program`], for the command line of a window: a command follows a colon there, and the program itself
 /// is the only engine.
 pub fn hints_for_window<'a>(text: &'a str, program: &str) -> Cow<'a, str> {
-    let hints = hints_for_program(text, program);
-    let typed = format!("{program} ");
-    if !hints.contains(&typed) {
-        return hints;
-    }
-    let engine = format!("`{program} --headless`");
-    let lines = hints.split_inclusive('\n').map(|line| match line.contains('"') {
-        true => line.to_owned(),
-        false => line
-            .replace(&engine, &format!("`{program}`"))
-            .replace(&format!("`{typed}"), "`:")
-            .replace(&format!(": {typed}"), ": :"),
-    });
-    Cow::Owned(lines.collect())
+    replaced(text, program, Place::Window, is_hint)
 }
 
-fn replaced<'a>(text: &'a str, program: &str, begins: impl Fn(&str) -> bool) -> Cow<'a, str> {
+/// Where the reader types commands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Shell,
+    Window,
+}
+
+/// Returns whether a hint may begin after this text.
+fn is_hint(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    !line.contains('"') && (before.ends_with('`') || before.ends_with(": "))
+}
+
+fn replaced<'a>(
+    text: &'a str,
+    program: &str,
+    place: Place,
+    begins: impl Fn(&str) -> bool,
+) -> Cow<'a, str> {
     if program == NAME || !text.contains(NAME) {
         return Cow::Borrowed(text);
     }
@@ -54,15 +56,20 @@ fn replaced<'a>(text: &'a str, program: &str, begins: impl Fn(&str) -> bool) -> 
         let read = text.len().saturating_sub(after.len()).saturating_sub(NAME.len());
         let is_command = text.get(..read).is_some_and(&begins)
             && after.chars().next().is_none_or(|next| " \n`".contains(next));
-        named.push_str(if is_command { program } else { NAME });
-        // The other programs run an engine by an option.
-        rest = match after.strip_prefix(" engine") {
-            Some(after) if is_command => {
-                named.push_str(" --headless");
-                after
-            }
-            _other => after,
-        };
+        rest = after;
+        if !is_command {
+            named.push_str(NAME);
+        } else if let Some(after) = after.strip_prefix(" engine") {
+            // The other programs are their own engine, in a shell by an option.
+            named.push_str(program);
+            named.push_str(if place == Place::Shell { " --headless" } else { "" });
+            rest = after;
+        } else if let (Place::Window, Some(command)) = (place, after.strip_prefix(' ')) {
+            named.push(':');
+            rest = command;
+        } else {
+            named.push_str(program);
+        }
     }
     named.push_str(rest);
     Cow::Owned(named)
