@@ -5,52 +5,18 @@ use bursar_core::networks::ChainId;
 use bursar_engine::agent_api::{helper_of, skill_of};
 use bursar_engine::edition::Edition;
 use bursar_engine::vault::kdf::KdfParams;
+use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{challenge, header, offer};
 use bursar_tests::operator::Expect;
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
-use sha2::Sha256;
 
 const TX: &str = "0x0101010101010101010101010101010101010101010101010101010101010101";
 
-/// An agent as the appendix describes it: it names itself by `agent_code`.
-struct Agent {
-    code: String,
-    token: String,
-}
-
-impl Agent {
-    /// Returns a body with a proof over `signed`, whose other fields are `sent`.
-    fn body(&self, now: i64, signed: Value, sent: Value) -> Value {
-        self.body_named("agent_code", now, signed, sent)
-    }
-
-    fn body_named(&self, field: &str, now: i64, signed: Value, sent: Value) -> Value {
-        let mut message: Map<String, Value> = signed.as_object().unwrap().clone();
-        message.insert(field.to_owned(), json!(self.code));
-        message.insert("timestamp".to_owned(), json!(now));
-        let key = hex::decode(&self.token[3..]).unwrap();
-        let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
-        // The default map of `serde_json` is sorted, and every value here is ASCII.
-        let mac = mac.chain_update(Value::Object(message).to_string());
-        let mut body = sent;
-        body[field] = json!(self.code);
-        body["signature"] =
-            json!(format!("SIG:{now}:{}", hex::encode(mac.finalize().into_bytes())));
-        body
-    }
-
-    fn sign_body(&self, now: i64, header: &str) -> Value {
-        let content = json!({ "payment_required": header });
-        self.body(now, content.clone(), content)
-    }
-
-    /// Returns a signed report that the payment settled in [`TX`].
-    fn settled_body(&self, now: i64, id: &str) -> Value {
-        let content = json!({ "event": "settled", "transaction_id": id, "tx_hash": TX });
-        self.body(now, json!({ "callback": content }), content)
-    }
+/// Returns a body of `/mandate` for this action.
+fn mandate_body(agent: &Agent, now: i64, action: &str) -> Value {
+    let signature = agent.sign(now, &Map::from_iter([("action".to_owned(), json!(action))]));
+    json!({ "agent_code": agent.id, "signature": signature })
 }
 
 async fn wallet(policy: &str) -> (TestEngine, Agent) {
@@ -58,23 +24,22 @@ async fn wallet(policy: &str) -> (TestEngine, Agent) {
         TestEngine::start(Setup { edition: EditionName::Payments, ..Setup::default() }).await;
     engine.set_up_wallet(policy).await;
     let agent = engine.add_agent("bot", "hmac").await;
-    (engine, Agent { code: agent.id, token: agent.token })
+    (engine, agent)
 }
 
 #[tokio::test]
 async fn row_agent_field_is_agent_code_in_bodies_messages_and_answers() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 0").await;
     let now = engine.now_s();
-    let content = json!({ "payment_required": offer(1_000, 1) });
     // A body or a signature with the other field is not a proof.
-    let other = agent.body_named("agent_id", now, content.clone(), content.clone());
+    let other = Agent { field: "agent_id", ..agent.clone() }.ask(now, &offer(1_000, 1), None);
     let (status, answer) = engine.post("/sign", &other).await;
     assert_eq!((status, &answer["code"]), (400, &json!("MISSING_AGENT_CODE")));
     let mut both = other.clone();
-    both["agent_code"] = json!(agent.code);
+    both["agent_code"] = json!(agent.id);
     assert_eq!(engine.post("/sign", &both).await.0, 401, "a signature over agent_id");
-    let (status, pending) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 1))).await;
-    assert_eq!((status, &pending["agent_code"]), (202, &json!(agent.code)), "{pending}");
+    let (status, pending) = engine.post("/sign", &agent.ask(now, &offer(1_000, 1), None)).await;
+    assert_eq!((status, &pending["agent_code"]), (202, &json!(agent.id)), "{pending}");
     assert!(pending.get("agent_id").is_none());
 }
 
@@ -109,7 +74,7 @@ async fn row_endpoints_are_the_seven_and_four_others() {
     for path in
         ["/", "/trade", "/venues", "/position", "/balances", "/agent/partner", "/agent/other"]
     {
-        let body = agent.body(now, json!({ "trade": {} }), json!({ "trade": {} }));
+        let body = agent.trade(now, &json!({}));
         let (status, answer) = engine.post(path, &body).await;
         assert_eq!((status, &answer["code"]), (404, &json!("NOT_FOUND")), "{path}");
     }
@@ -123,7 +88,7 @@ async fn row_endpoints_are_the_seven_and_four_others() {
 async fn row_sign_success_has_the_four_fields() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
     let (status, answer) =
-        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 1))).await;
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(1_000, 1), None)).await;
     assert_eq!(status, 200, "{answer}");
     let fields: Vec<&str> = answer.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(fields, ["header_name", "header_value", "status", "transaction_id"]);
@@ -133,13 +98,13 @@ async fn row_sign_success_has_the_four_fields() {
 #[tokio::test]
 async fn row_pending_is_polled_by_its_request_id_and_names_the_agent_code() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 0").await;
-    let body = agent.sign_body(engine.now_s(), &offer(1_000, 1));
+    let body = agent.ask(engine.now_s(), &offer(1_000, 1), None);
     let (status, pending) = engine.post("/sign", &body).await;
     assert_eq!((status, &pending["status"]), (202, &json!("pending")), "{pending}");
     let id = pending["request_id"].as_str().unwrap();
     let poll = async || engine.get(&format!("/sign/status/{id}")).await;
     let (status, polled) = poll().await;
-    assert_eq!((status, &polled["agent_code"]), (202, &json!(agent.code)), "{polled}");
+    assert_eq!((status, &polled["agent_code"]), (202, &json!(agent.id)), "{polled}");
     assert!(polled.get("agent_id").is_none(), "{polled}");
     engine.operator().must(&format!("approve {id} --yes")).await;
     let (status, signed) = poll().await;
@@ -155,16 +120,16 @@ async fn row_mandate_accepts_both_actions_and_has_no_trading() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
     let now = engine.now_s();
     for action in ["agent_read", "get_mandate"] {
-        let body = agent.body(now, json!({ "action": action }), json!({}));
+        let body = mandate_body(&agent, now, action);
         let (status, answer) = engine.post("/mandate", &body).await;
-        assert_eq!((status, &answer["agent_code"]), (200, &json!(agent.code)), "{answer}");
+        assert_eq!((status, &answer["agent_code"]), (200, &json!(agent.id)), "{answer}");
         assert_eq!(answer["mandate"], Value::Null);
         assert!(answer["mandate_note"].is_string());
         let policy = answer["policy"].as_object().unwrap();
         assert!(!policy.contains_key("trading") && !policy.contains_key("morpho"), "{answer}");
         assert_eq!(answer["networks"], json!(["eip155:8453", "eip155:1187947933"]));
     }
-    let other = agent.body(now, json!({ "action": "trade" }), json!({}));
+    let other = mandate_body(&agent, now, "trade");
     assert_eq!(engine.post("/mandate", &other).await.0, 401);
 }
 
@@ -172,15 +137,16 @@ async fn row_mandate_accepts_both_actions_and_has_no_trading() {
 async fn row_settlement_callback_without_a_proof_moves_forward_only() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
     let now = engine.now_s();
-    let (_status, signed) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 1))).await;
+    let (_status, signed) = engine.post("/sign", &agent.ask(now, &offer(1_000, 1), None)).await;
     let id = signed["transaction_id"].as_str().unwrap();
-    let report = |event: &str, hash: Option<&str>| json!({ "agent_code": agent.code, "transaction_id": id, "event": event, "tx_hash": hash });
+    let report = |event: &str, hash: Option<&str>| json!({ "agent_code": agent.id, "transaction_id": id, "event": event, "tx_hash": hash });
     let (status, answer) = engine.post("/callback", &report("failed", None)).await;
     assert_eq!((status, &answer["new_status"]), (200, &json!("failed")), "{answer}");
     // The chain has not shown that the payment settled, so the status does not move.
     let (status, answer) = engine.post("/callback", &report("settled", Some(TX))).await;
     assert_eq!((status, &answer["new_status"]), (200, &json!("failed")), "{answer}");
-    let (status, answer) = engine.post("/callback", &agent.settled_body(now, id)).await;
+    let (status, answer) =
+        engine.post("/callback", &agent.report(now, id, "settled", Some(TX))).await;
     assert_eq!((status, &answer["new_status"]), (200, &json!("settled")), "{answer}");
     let (_status, answer) = engine.post("/callback", &report("failed", None)).await;
     assert_eq!(answer["new_status"], "settled");
@@ -201,19 +167,20 @@ async fn row_settlement_callback_without_a_proof_moves_forward_only() {
 async fn row_settlement_reports_without_a_proof_leave_room_for_the_agent() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
     let now = engine.now_s();
-    let (_status, signed) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 1))).await;
+    let (_status, signed) = engine.post("/sign", &agent.ask(now, &offer(1_000, 1), None)).await;
     let id = signed["transaction_id"].as_str().unwrap();
     for n in 0..20 {
         let hash = format!("0x{n:064x}");
         for event in ["submitted", "settled", "failed"] {
-            let report = json!({ "agent_code": agent.code, "transaction_id": id, "event": event,
+            let report = json!({ "agent_code": agent.id, "transaction_id": id, "event": event,
                 "tx_hash": hash, "signature": null });
             let (status, answer) = engine.post("/callback", &report).await;
             assert_eq!(status, 200, "{answer}");
             assert_ne!(answer["new_status"], "settled", "the chain has not shown it");
         }
     }
-    let (_status, answer) = engine.post("/callback", &agent.settled_body(now, id)).await;
+    let (_status, answer) =
+        engine.post("/callback", &agent.report(now, id, "settled", Some(TX))).await;
     assert_eq!(answer["new_status"], "settled", "{answer}");
 }
 
@@ -232,13 +199,12 @@ async fn row_rate_limit_counts_reports_without_a_proof_before_they_act() {
     let engine = TestEngine::start(setup).await;
     engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     let agent = engine.add_agent("bot", "hmac").await;
-    let agent = Agent { code: agent.id, token: agent.token };
     let (_status, signed) =
-        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 1))).await;
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(1_000, 1), None)).await;
     let head = || engine.engine.core().view().head;
     let mut last = head();
     for n in 0..5 {
-        let report = json!({ "agent_code": agent.code, "event": "settled",
+        let report = json!({ "agent_code": agent.id, "event": "settled",
             "transaction_id": signed["transaction_id"], "tx_hash": format!("0x{n:064x}") });
         let status = engine.post("/callback", &report).await.0;
         assert_eq!(status, if n < 3 { 200 } else { 429 });
@@ -253,14 +219,14 @@ async fn row_rate_limit_counts_reports_without_a_proof_before_they_act() {
 async fn row_receipt_names_the_agent_by_code_and_name() {
     let (engine, agent) = wallet("--day 10 --txn 10 --auto 5").await;
     let (_status, signed) =
-        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 1))).await;
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(1_000, 1), None)).await;
     let receipt =
         engine.get(&format!("/receipt/{}", signed["transaction_id"].as_str().unwrap())).await.1;
-    assert_eq!(receipt["intent"]["agent"], json!({ "code": agent.code, "name": "bot" }));
+    assert_eq!(receipt["intent"]["agent"], json!({ "code": agent.id, "name": "bot" }));
     // Also by the hash of a reported transaction; the test's caller is on this machine.
     let by_hash = format!("/receipt/{TX}");
     assert_eq!(engine.get(&by_hash).await.0, 404, "nothing was reported");
-    let report = json!({ "agent_code": agent.code, "transaction_id": signed["transaction_id"],
+    let report = json!({ "agent_code": agent.id, "transaction_id": signed["transaction_id"],
         "event": "submitted", "tx_hash": TX });
     assert_eq!(engine.post("/callback", &report).await.0, 200);
     let (status, found) = engine.get(&by_hash).await;
@@ -268,7 +234,7 @@ async fn row_receipt_names_the_agent_by_code_and_name() {
     assert_eq!(found["settlement"]["txHash"], TX);
     // A second payment cannot take the hash before the chain shows it there.
     let (_status, other) =
-        engine.post("/sign", &agent.sign_body(engine.now_s(), &offer(1_000, 2))).await;
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(1_000, 2), None)).await;
     let mut claim = report.clone();
     claim["transaction_id"] = other["transaction_id"].clone();
     assert_eq!(engine.post("/callback", &claim).await.0, 200);
@@ -310,10 +276,10 @@ async fn row_networks_are_six_and_each_can_be_disabled() {
     // An offer on a network of the full edition is unknown here.
     let now = engine.now_s();
     let foreign = header(&challenge(ChainId(4663), 1_000, "https://api.example.com/x"));
-    let (status, answer) = engine.post("/sign", &agent.sign_body(now, &foreign)).await;
+    let (status, answer) = engine.post("/sign", &agent.ask(now, &foreign, None)).await;
     assert_eq!((status, &answer["code"]), (400, &json!("UNKNOWN_NETWORK")), "{answer}");
     // A held request is not signed after its network was disabled.
-    let (status, held) = engine.post("/sign", &agent.sign_body(now, &offer(1_000, 2))).await;
+    let (status, held) = engine.post("/sign", &agent.ask(now, &offer(1_000, 2), None)).await;
     assert_eq!(status, 202, "{held}");
     operator.must("network disable base").await;
     let id = held["request_id"].as_str().unwrap();
