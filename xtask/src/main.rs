@@ -36,7 +36,7 @@ const TASKS: &[(&str, &str, Task)] = &[
     ("pictures", "draw the pictures of the console in docs/pictures", pictures::run),
     (
         "sim",
-        "run simulated worlds: --seed N; --from A --to B; --days N; --table: coverage; --plants: planted bugs",
+        "run simulated worlds: --seed N; --from A --to B; --days N; --payments: that edition; --table: coverage; --plants: planted bugs",
         sim::run,
     ),
     (

@@ -3,21 +3,17 @@
 use alloy_primitives::Address;
 use bursar_auditor::observations::LendingFact;
 use bursar_auditor::{ExchangeFact, Facts, NetworkFact};
-use bursar_core::edition::EditionName;
+use bursar_core::edition::{EditionName, EditionRules};
 use bursar_core::networks::{Exchange, NETWORKS, Network};
 
 use crate::evm::notes::text;
 
 /// Returns an edition's networks and their exchanges. The wallet remembers a signed request for `signed_days`.
 pub(crate) fn of_networks(edition: EditionName, signed_days: i64) -> Facts {
-    let presence = |row: &Network| match edition {
-        EditionName::Full | EditionName::Desktop => row.in_full,
-        EditionName::Payments => row.in_payments,
-    };
-    let known = NETWORKS.iter().filter_map(|row| Some((row, presence(row).enabled()?)));
-    let networks = known.map(|(row, on)| NetworkFact {
+    let rules = EditionRules::of(edition);
+    let networks = rules.rows().map(|row| NetworkFact {
         chain: row.chain.0,
-        on,
+        on: rules.enables(row.chain),
         stablecoin: text(row.stablecoin.address),
         exchange: row.exchange.map(|exchange| exchange_fact(row, exchange)),
     });

@@ -152,6 +152,8 @@ pub(crate) struct WorldFaults {
     plant: Option<PlantedBug>,
     /// The number of days for which the wallet remembers signed requests.
     signed_days: i64,
+    /// The edition of the program that reads the journal.
+    program: EditionName,
     inner: Mutex<Inner>,
 }
 
@@ -167,8 +169,6 @@ struct Inner {
     before: Option<State>,
     /// The wall clock at the last decision, in Unix seconds.
     wall_s: i64,
-    /// The edition of the program that reads the journal.
-    program: EditionName,
     /// The first day whose signed requests the wallet still remembers, under a planted bug.
     forgotten: u32,
     loans: loan_faults::PlantMemory,
@@ -180,14 +180,15 @@ impl WorldFaults {
         tape: &Tape,
         plant: Option<PlantedBug>,
         signed_days: i64,
-        edition: EditionName,
+        program: EditionName,
     ) -> Arc<Self> {
         Arc::new(Self {
             tape: tape.clone(),
             contents: Contents::default(),
             plant,
             signed_days,
-            inner: Mutex::new(Inner { program: edition, ..Inner::default() }),
+            program,
+            inner: Mutex::default(),
         })
     }
 
@@ -273,14 +274,8 @@ impl WorldFaults {
         inner.of_devices.end_start(head, &self.tape);
     }
 
-    /// Sets the edition of the program that reads the journal.
-    pub(crate) fn note_program(&self, edition: EditionName) {
-        self.inner.lock().unwrap().program = edition;
-    }
-
-    /// Returns the same planted bug for a replay, without fault points.
-    pub(crate) fn for_replay(&self) -> Arc<Self> {
-        let program = self.inner.lock().unwrap().program;
+    /// Returns the same planted bug for a replay by the program of an edition, without fault points.
+    pub(crate) fn for_replay(&self, program: EditionName) -> Arc<Self> {
         Self::new(&Tape::default(), self.plant, self.signed_days, program)
     }
 }
@@ -351,7 +346,7 @@ impl MutatedRules for WorldFaults {
         }
         let touched = bursar_domain::apply(state, entry);
         if self.plant == Some(PlantedBug::EditionUnread) {
-            state.journal_edition = self.inner.lock().unwrap().program;
+            state.journal_edition = self.program;
         }
         if let Some(plant) = self.plant {
             device_faults::change_after_entry(plant, state, entry);

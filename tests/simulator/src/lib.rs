@@ -39,6 +39,7 @@ mod process;
 mod process_lifecycle;
 mod random;
 mod record;
+mod replay;
 mod run;
 mod shrink;
 mod signer;

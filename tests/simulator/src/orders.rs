@@ -73,7 +73,7 @@ impl World {
         let free = idle.lock().unwrap().pop();
         let mut operator = free.unwrap_or_else(|| Operator::new(self.process().attach(), PASSWORD));
         operator.password = if right { PASSWORD } else { WRONG_PASSWORD }.to_owned();
-        let field = self.edition(self.swarm.edition).wire.field;
+        let field = self.bounds.edition(self.swarm.edition).wire.field;
         let (tape, new_credentials) = (self.tape.clone(), Arc::clone(&self.new_credentials));
         // Only the device module of the auditor judges device payments.
         let unlisted = self.device_payments.agent_ids();

@@ -32,7 +32,7 @@ impl World {
             prices: PriceSource::from(Some(Arc::clone(&self.prices) as Arc<dyn Prices>)),
             tape: &self.tape,
             runs_core_at_every_poll: self.swarm.eager,
-            edition: self.edition(self.swarm.edition),
+            edition: self.bounds.edition(self.swarm.edition),
             device: self.device.as_ref(),
         };
         self.process = Some(Process::begin(&environment, Box::new(store)));

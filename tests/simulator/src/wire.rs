@@ -18,8 +18,8 @@ use crate::plan::{Oddity, PlannedPayment};
 pub(crate) fn chains(edition: EditionName) -> [u64; 3] {
     let networks = EditionRules::of(edition).networks;
     let mut enabled = networks.iter().filter(|(chain, on)| **on && chain.0 != BASE);
-    let second = enabled.next().map_or(0, |(chain, _on)| chain.0);
-    [BASE, second, CHAIN_WITHOUT_EXCHANGE]
+    let (second, _on) = enabled.next().expect("two networks are enabled");
+    [BASE, second.0, CHAIN_WITHOUT_EXCHANGE]
 }
 
 const BASE: u64 = 8453;

@@ -9,14 +9,10 @@ use bursar_auditor::observations::{
     Answer, Ask, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer, TradeState,
 };
 use bursar_chain::clock::manual::ManualClock;
-use bursar_core::edition::EditionName;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_devnet::agent::Agent;
-use bursar_engine::edition::Edition;
-use bursar_engine::journal::JournalError;
 use bursar_engine::ports::Chains;
-use bursar_engine::rules::Rules;
 use bursar_tests::dice::Dice;
 use bursar_tests::engine::NEW_YEAR_S;
 use serde_json::Value;
@@ -467,67 +463,6 @@ impl World {
         if !self.trade_ids.contains(id) {
             self.trade_ids.push(id.clone());
         }
-    }
-
-    /// Returns an edition with the bounds of this world.
-    pub(crate) fn edition(&self, name: EditionName) -> Edition {
-        self.bounds.edition(name)
-    }
-
-    /// Checks that no other edition opens the journal.
-    fn check_other_editions(&mut self) -> Result<(), WorldFailure> {
-        let others = EditionName::ALL.into_iter().filter(|name| *name != self.swarm.edition);
-        for other in others {
-            let faults = self.faults.for_replay();
-            faults.note_program(other);
-            let journal = self.disk.copy().open(&faults);
-            let journal = journal.map_err(|error| ("opens".to_owned(), error.to_string()))?;
-            let opened = bursar_engine::core::Core::open(
-                journal,
-                &self.edition(other),
-                Arc::default(),
-                Rules::with_mutated_rules(faults),
-            );
-            match opened {
-                Err(JournalError::WrongEdition { .. }) => {}
-                Ok(_core) => {
-                    return Err(("edition".to_owned(), format!("{other:?} opens the journal")));
-                }
-                Err(error) => return Err(("edition".to_owned(), format!("{other:?}: {error}"))),
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks that a replay of the journal results in the state in memory.
-    fn compare_replay(&mut self) -> Result<(), WorldFailure> {
-        self.process().flush_core();
-        self.settle()?;
-        if *self.health.lock().unwrap() == DiskHealth::Failed
-            || self.process().core().failure().is_some()
-        {
-            return Ok(());
-        }
-        // Under this bug, a restart reads the journal wrongly. The other rules must find the consequences.
-        if self.faults.plant() == Some(PlantedBug::SuppliedAgain) {
-            return Ok(());
-        }
-        let faults = self.faults.for_replay();
-        let again = self.disk.copy().open(&faults);
-        let again = again.map_err(|error| ("opens".to_owned(), error.to_string()))?;
-        let edition = self.edition(self.swarm.edition);
-        let again = bursar_engine::core::Core::open(
-            again,
-            &edition,
-            Arc::default(),
-            Rules::with_mutated_rules(faults),
-        );
-        let again = again.map_err(|error| ("I-c".to_owned(), format!("no replay: {error}")))?;
-        if again.state() != self.process().core().state() {
-            let (now, then) = (self.process().core().state().clone(), again.state());
-            return Err(("I-c".to_owned(), format!("now {now:#?}\n\nby the journal {then:#?}")));
-        }
-        Ok(())
     }
 
     /// Stops all faults and lets time pass until all pending work must have finished.

@@ -12,7 +12,7 @@ pub enum Presence {
 
 impl Presence {
     /// Returns whether the network is enabled by default; `None` if the edition does not know it.
-    pub fn enabled(self) -> Option<bool> {
+    pub(crate) fn enabled(self) -> Option<bool> {
         match self {
             Self::On => Some(true),
             Self::Off => Some(false),
