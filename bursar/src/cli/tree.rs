@@ -36,7 +36,7 @@ fn with_program(command: clap::Command, program: &str) -> clap::Command {
     let (about, long) = (named(command.get_about()), named(command.get_long_about()));
     let mut command = command.mut_subcommands(|sub| with_program(sub, program));
     if command.get_name() == "deny" {
-        // clap writes the program's name into a usage of its own only.
+        // clap fills in the program's name only where it generates the usage.
         command = command.override_usage(for_program(DENY_USAGE, program).into_owned());
     }
     if let Some(text) = before {

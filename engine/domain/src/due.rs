@@ -24,8 +24,8 @@ pub(crate) fn expiry_if_due(request: &Request, moment: &Moment) -> Option<Event>
 
 /// Returns the event that starts the next day of the limit on unattended spending, if one is due.
 ///
-/// A day that has begun once is followed by others while a person has opened the wallet too. So a clock that is set back
-/// later finds no earlier day that still has room.
+/// Once the first day has begun, days also begin while a person has opened the wallet. So a clock that is set back finds
+/// no earlier day with room left.
 pub(crate) fn unattended_day_if_due(state: &State, moment: &Moment) -> Option<Event> {
     let counts = state.unattended.active || state.unattended.day.is_some();
     if counts { state.unattended.day_to_begin(moment) } else { None }
