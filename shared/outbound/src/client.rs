@@ -126,7 +126,7 @@ pub(crate) fn describe_failure(target: &Target, error: &reqwest::Error) -> Strin
 }
 
 /// Returns the text of the innermost error: it names sockets and certificates, but no URL.
-fn root_cause(error: &reqwest::Error) -> String {
+pub(crate) fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn Error + 'static)> = error.source();
     while let Some(inner) = cause.and_then(Error::source) {
         cause = Some(inner);

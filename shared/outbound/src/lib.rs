@@ -30,6 +30,8 @@
 mod client;
 mod exchange;
 mod label;
+mod public;
+mod public_client;
 mod stream;
 mod target;
 mod tls;
@@ -38,6 +40,8 @@ pub use bytes::Bytes;
 pub use client::Client;
 pub use exchange::Reply;
 pub use label::EndpointLabel;
+pub use public::is_public;
+pub use public_client::{PublicClient, PublicFault};
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};
 pub use stream::{OutboundRequest, ReplyStream, SendFailure};
