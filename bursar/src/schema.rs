@@ -112,6 +112,7 @@ const COMMANDS: &[(&str, Data)] = &[
     ("status", Answers(&["status"])),
     ("doctor", Answers(&["doctor"])),
     ("names", Answers(&["names"])),
+    ("icons", Answers(&["icons"])),
     ("audit.verify", Answers(&["audit"])),
     ("audit.accept", Answers(&["audit"])),
     ("pay", Purchase),
@@ -324,8 +325,8 @@ mod tests {
         }
         let mut wanted = BTreeSet::new();
         names(&crate::cli::command(bursar_core::edition::EditionName::Full), &[], &mut wanted);
-        // For completions; no help lists it.
-        wanted.insert("names".to_owned());
+        // For completions and consoles; no help lists them.
+        wanted.extend(["names", "icons"].map(str::to_owned));
         let described: BTreeSet<String> =
             COMMANDS.iter().map(|(name, _data)| (*name).to_owned()).collect();
         assert_eq!(described, wanted);

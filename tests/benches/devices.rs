@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use axum::Router;
 use bursar_chain::clock::SystemClock;
+use bursar_chain::icon_http::IconHttp;
 use bursar_control::answers::Answer;
 use bursar_device::emulator::Emulators;
 use bursar_devnet::agent::Agent;
@@ -93,6 +94,7 @@ impl BenchedEngine {
             chains: Default::default(),
             explorers: Default::default(),
             prices: PriceSource::default(),
+            icons: Arc::new(IconHttp::new()),
             devices: Some(Arc::new(Emulators::new(vec![at]))),
             signer: None,
             rules: Rules::default(),

@@ -18,6 +18,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::routing::post;
 use bursar_chain::clock::SystemClock;
+use bursar_chain::icon_http::IconHttp;
 use bursar_core::json::{self, Value};
 use bursar_core::networks::by_chain;
 use bursar_devnet::agent::Agent;
@@ -117,6 +118,7 @@ async fn engine(path: &Path) -> Engine {
         chains: Default::default(),
         explorers: Default::default(),
         prices: PriceSource::default(),
+        icons: Arc::new(IconHttp::new()),
         devices: None,
         signer: None,
         rules: Rules::default(),

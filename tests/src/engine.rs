@@ -10,7 +10,8 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use bursar_chain::clock::manual::ManualClock;
-use bursar_chain::ports::{Chain, Explorer};
+use bursar_chain::icon_http::IconHttp;
+use bursar_chain::ports::{Chain, Explorer, Icons};
 use bursar_control::answers::Answer;
 use bursar_core::auth::AuthMode;
 use bursar_core::client::Program;
@@ -60,6 +61,7 @@ pub struct Setup {
     pub edition: EditionName,
     pub mode: Mode,
     pub store: Option<Box<dyn Store>>,
+    pub icons: Arc<dyn Icons>,
     pub signer: Option<Arc<dyn Signer>>,
     pub devices: Option<Arc<dyn Devices>>,
     pub failpoints: Arc<dyn Failpoints>,
@@ -82,6 +84,7 @@ impl Default for Setup {
             edition: EditionName::Full,
             mode: Mode::Full,
             store: None,
+            icons: Arc::new(IconHttp::new()),
             signer: None,
             devices: None,
             failpoints: Arc::new(NoFailpoints),
@@ -153,6 +156,7 @@ impl TestEngine {
             chains: setup.chains.into_iter().collect(),
             explorers: setup.explorers.into_iter().collect(),
             prices: PriceSource::default(),
+            icons: setup.icons,
             devices: setup.devices,
             signer: setup.signer,
             rules: setup.rules,

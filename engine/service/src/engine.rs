@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
+use bursar_chain::icon_http::IconHttp;
 use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -365,6 +366,7 @@ fn system_ports(config: &Config, devices: Option<Arc<dyn Devices>>) -> Result<Po
         chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
         explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
         prices: endpoints::prices(config)?.into(),
+        icons: Arc::new(IconHttp::new()),
         devices,
         signer: None,
     })

@@ -4,6 +4,7 @@
 mod balance_cache;
 mod cached;
 mod holding;
+mod icons;
 mod merge;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use self::balance_cache::BalanceCache;
 pub use self::balance_cache::{AccountKey, CachedBalance};
 use self::holding::DiscoveryFailure;
 pub use self::holding::{Kind, NetworkFunds, TokenHolding, UnknownReason};
+pub use self::icons::{KnownIcons, TokenIcons};
 use self::merge::{known_tokens, merge, unknown_funds};
 use crate::ports::{Chains, Explorers, Ports};
 
@@ -41,6 +43,7 @@ pub struct Funds {
     // A mutex instead of an owning task: it is held only to access the map.
     slots: Mutex<BTreeMap<(Address, ChainId), Arc<Slot>>>,
     cache: BalanceCache,
+    icons: Arc<TokenIcons>,
 }
 
 impl Funds {
@@ -52,7 +55,13 @@ impl Funds {
             clock: Arc::clone(&ports.clock),
             slots: Mutex::default(),
             cache: BalanceCache::default(),
+            icons: Arc::new(TokenIcons::new(Arc::clone(&ports.icons), Arc::clone(&ports.clock))),
         }
+    }
+
+    /// Returns the icons of tokens.
+    pub fn icons(&self) -> &Arc<TokenIcons> {
+        &self.icons
     }
 
     /// Returns the balances of `owner` on each of these networks, in the order of the networks.
@@ -140,7 +149,10 @@ impl Funds {
     ) -> Option<Result<Vec<TokenBalance>, DiscoveryFailure>> {
         let explorer = self.explorers.get(&network.chain)?;
         Some(match timeout_at(deadline, explorer.tokens(owner)).await {
-            Ok(Ok(tokens)) => Ok(tokens),
+            Ok(Ok(tokens)) => {
+                self.icons.note(network, &tokens);
+                Ok(tokens)
+            }
             Ok(Err(failure)) => {
                 tracing::warn!(network = %network.chain, %failure, "the tokens could not be read from the explorer");
                 Err(match failure {

@@ -19,6 +19,7 @@ pub(crate) mod dry_run;
 mod endings;
 mod entries;
 mod history;
+mod icons;
 mod ledger;
 mod lending;
 mod names;
@@ -158,5 +159,6 @@ async fn dispatch(
         Order::Doctor => doctor::run(engine, dialogue).await,
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
         Order::Names => names::list(engine),
+        Order::Icons => icons::list(engine),
     }
 }

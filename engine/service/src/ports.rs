@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, Prices};
+use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, Icons, Prices};
 use bursar_core::networks::ChainId;
 use bursar_x402::signature::Signature65;
 
@@ -174,6 +174,8 @@ pub struct Ports {
     pub explorers: Explorers,
     /// Without it the value of ETH is unknown.
     pub prices: PriceSource,
+    /// Asked only with the setting `icons`.
+    pub icons: Arc<dyn Icons>,
     /// The hardware devices; `None` in a build without support for them.
     pub devices: Option<Arc<dyn Devices>>,
     /// Signs in place of the vault; only in tests.

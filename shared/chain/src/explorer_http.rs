@@ -1,5 +1,5 @@
 //! The real [`Explorer`]: Blockscout's REST API, version 2. Reads only the type, address, amount, symbol and decimals
-//! of each token, and never fetches the image URLs in its answers.
+//! of each token, and the URL of its icon, which it never fetches.
 
 use alloy_primitives::Address;
 use bursar_core::money::Atoms;
@@ -13,6 +13,9 @@ use bursar_outbound::{Client, PlainHttpHosts, Target, TargetFault};
 ///
 /// The bound is needed because anyone can send worthless tokens to a known address.
 pub const TOKENS_MAX: usize = 500;
+
+/// Maximum number of bytes of an icon's URL; a longer one counts as missing.
+const ICON_URL_BYTES_MAX: usize = 512;
 
 /// Maximum number of characters kept of a symbol; genuine symbols have at most ten.
 pub const SYMBOL_CHARS_MAX: usize = 32;
@@ -134,6 +137,9 @@ struct Token {
     decimals: Value,
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// A string or null; other JSON types count as missing.
+    #[serde(default)]
+    icon_url: Value,
 }
 
 fn read(body: &[u8]) -> Result<Vec<TokenBalance>, &'static str> {
@@ -152,7 +158,9 @@ fn token_balance(entry: Entry) -> Result<TokenBalance, &'static str> {
     let amount = Atoms::parse(&entry.value.unwrap_or_default());
     let Atoms(amount): Atoms = amount.map_err(|_quotes_it| "a token has no amount")?;
     let symbol = token.symbol.unwrap_or_default().chars().take(SYMBOL_CHARS_MAX).collect();
-    Ok(TokenBalance { address, symbol, decimals: decimals(&token.decimals), amount })
+    let icon = token.icon_url.as_str().filter(|url| url.len() <= ICON_URL_BYTES_MAX);
+    let icon = icon.map(str::to_owned);
+    Ok(TokenBalance { address, symbol, decimals: decimals(&token.decimals), amount, icon })
 }
 
 fn decimals(value: &Value) -> Option<u8> {
@@ -192,7 +200,21 @@ mod tests {
 
     fn expected_balance() -> TokenBalance {
         let amount = U256::from(12_500_000);
-        TokenBalance { address: TOKEN, symbol: "TST".to_owned(), decimals: Some(6), amount }
+        let icon = Some("http://169.254.169.254/".to_owned());
+        TokenBalance { address: TOKEN, symbol: "TST".to_owned(), decimals: Some(6), amount, icon }
+    }
+
+    #[test]
+    fn an_odd_icon_hides_no_balance() {
+        let long = format!("https://a.example/{}", "x".repeat(ICON_URL_BYTES_MAX));
+        for odd in [json!(null), json!(7), json!({}), json!(["https://a.example/"]), json!(long)] {
+            let read = read_changed_entry(|entry| entry["token"]["icon_url"] = odd.clone());
+            assert_eq!(read.map(|all| all[0].icon.clone()), Ok(None), "{odd}");
+        }
+        let missing = read_changed_entry(|entry| {
+            entry["token"].as_object_mut().unwrap().remove("icon_url");
+        });
+        assert_eq!(missing.map(|all| all[0].icon.clone()), Ok(None));
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub mod explorer_http;
 pub mod failpoints;
 pub mod final_count;
 pub mod follower;
+pub mod icon_http;
 pub mod multicall;
 pub mod ports;
 pub mod price_http;

@@ -12,6 +12,7 @@ use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
 pub use bursar_outbound::EndpointLabel;
+use bursar_outbound::PublicFault;
 use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
 
@@ -250,6 +251,43 @@ pub trait Explorer: Send + Sync + Debug {
     fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>>;
 }
 
+/// The width and height of an icon in pixels.
+pub const ICON_SIDE: u32 = 32;
+
+/// A small picture: rows of red, green, blue and alpha, one byte each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pixels(Vec<u8>);
+
+impl Pixels {
+    /// The number of bytes.
+    pub const BYTES: usize = 32 * 32 * 4;
+
+    /// Returns a picture of these bytes; `None` if their number is another.
+    pub fn new(bytes: Vec<u8>) -> Option<Self> {
+        (bytes.len() == Self::BYTES).then_some(Self(bytes))
+    }
+
+    /// Returns the bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Why there is no icon.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IconFault {
+    #[error(transparent)]
+    Unread(#[from] PublicFault),
+    #[error("it is not a PNG of at most 512 by 512 pixels")]
+    NotAnIcon,
+}
+
+/// Icons of tokens, from the URLs that explorers supply.
+pub trait Icons: Send + Sync + Debug {
+    /// Reads and decodes the picture at a URL.
+    fn fetch<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Pixels, IconFault>>;
+}
+
 /// Market prices from outside the chain.
 pub trait Prices: Send + Sync + Debug {
     /// Returns the price of one ETH in dollars, rounded up to a millionth.
@@ -276,6 +314,8 @@ pub struct TokenBalance {
     /// `None` if the value is unusable; the amount can then only be shown in smallest units.
     pub decimals: Option<u8>,
     pub amount: U256,
+    /// The URL of the token's icon, as the explorer supplies it: bounded in length, otherwise unchanged and untrusted.
+    pub icon: Option<String>,
 }
 
 /// Why an explorer gave no usable answer, without any text from the explorer.

@@ -42,7 +42,9 @@ async fn explorer_requests_extend_the_path_and_keep_the_query() {
         .mount(&server)
         .await;
     let amount = U256::from(150);
-    let held = TokenBalance { address: token, symbol: "TST".to_owned(), decimals: Some(2), amount };
+    let icon = None;
+    let symbol = "TST".to_owned();
+    let held = TokenBalance { address: token, symbol, decimals: Some(2), amount, icon };
     assert_eq!(explorer(&url(&server)).tokens(OWNER).await, Ok(vec![held]));
 }
 

@@ -7,6 +7,7 @@ mod backup;
 mod balances;
 mod doctor;
 mod history;
+mod icons;
 mod lending;
 mod names;
 mod payees;
@@ -34,6 +35,7 @@ pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{
     ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, ReceiptAnswer, RefusedAnswer, TradeAnswer,
 };
+pub use icons::{IconAnswer, IconsAnswer};
 pub use lending::{
     PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,
     VenuesAnswer, WrittenOffAnswer,
@@ -137,6 +139,7 @@ pub enum Answer {
     Audit(AuditAnswer),
     Plan(PlanAnswer),
     Names(NamesAnswer),
+    Icons(IconsAnswer),
 }
 
 impl Answer {

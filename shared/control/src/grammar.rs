@@ -10,6 +10,7 @@ mod choice;
 mod config;
 mod history;
 mod lending;
+mod line_error;
 pub mod names;
 mod payee;
 mod policy;
@@ -22,8 +23,7 @@ mod wallet;
 use std::ffi::OsString;
 
 use bursar_core::edition::EditionName;
-use bursar_core::text::snippet;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,7 @@ pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
 pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
 pub use lending::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
+pub use line_error::{LineError, shorten};
 pub use payee::PayeeOrder;
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, DENY_USAGE, Deny, RequestsOrder, seconds};
@@ -142,6 +143,9 @@ pub enum Order {
     /// The names and ids that completion offers.
     #[command(hide = true)]
     Names,
+    /// The icons that consoles draw next to balances.
+    #[command(hide = true)]
+    Icons,
 }
 
 /// A command line as typed into the console.
@@ -150,27 +154,6 @@ pub enum Order {
 struct Line {
     #[command(subcommand)]
     order: Order,
-}
-
-/// The line is not a valid command.
-///
-/// Contains clap's message, without colour.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct LineError(pub String);
-
-/// Cuts and escapes the parts of the command line that an error repeats.
-pub fn shorten(error: &mut clap::Error) {
-    for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
-    {
-        let Some(ContextValue::String(whole)) = error.get(kind) else { continue };
-        let cut = snippet(whole);
-        if cut != *whole {
-            error.insert(kind, ContextValue::String(cut));
-            // The tip repeats the argument as well.
-            error.remove(ContextKind::Suggested);
-        }
-    }
 }
 
 /// The commands of one program: its name, and what its edition lacks of the grammar.
@@ -300,6 +283,7 @@ impl Order {
             Order::Doctor => "doctor",
             Order::Audit(order) => order.name(),
             Order::Names => "names",
+            Order::Icons => "icons",
         }
     }
 
@@ -324,6 +308,7 @@ impl Order {
                 | Order::Position(_)
                 | Order::Watch(_)
                 | Order::Names
+                | Order::Icons
                 | Order::Address(
                     AddressOrder::Balance { .. }
                         | AddressOrder::Send(_)

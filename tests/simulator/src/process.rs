@@ -11,6 +11,7 @@ use std::task::{Poll, Waker};
 use axum::Router;
 use bursar_auditor::observations::{End, Observation, Ticket};
 use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::icon_http::IconHttp;
 use bursar_demo::operator::Operator;
 use bursar_device::emulator::InProcess;
 use bursar_engine::agent_api::router;
@@ -109,6 +110,7 @@ impl Process {
             chains: environment.chains.clone(),
             explorers: Default::default(),
             prices: environment.prices.clone(),
+            icons: Arc::new(IconHttp::new()),
             devices: environment.device.map(|device| {
                 Arc::new(InProcess::new(Arc::clone(device) as _)) as Arc<dyn Devices>
             }),

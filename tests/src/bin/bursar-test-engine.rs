@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
+use bursar_chain::icon_http::IconHttp;
 use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, PriceFault, Prices};
 use bursar_chain::price_http::PriceHttp;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
@@ -81,6 +82,7 @@ async fn run() -> Result<(), Fault> {
         chains: chains(&clock).into_iter().collect(),
         explorers: explorers().into_iter().collect(),
         prices: prices().into(),
+        icons: Arc::new(IconHttp::new()),
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{
-    BlockTag, BoxFuture, Chain, ChainReply, Clock, Explorer, ExplorerFault, Receipt, TokenBalance,
+    BlockTag, BoxFuture, Chain, ChainReply, Clock, Explorer, ExplorerFault, IconFault, Icons,
+    Pixels, Receipt, TokenBalance,
 };
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::time::Utc;
 use bursar_engine::ports::Ports;
 use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
@@ -21,11 +22,12 @@ use serde_json::json;
 
 /// Returns the names of the counterparties. A new port breaks this destructuring, so that its
 /// counterparty is considered here.
-fn counterparties(ports: &Ports) -> [&'static str; 2] {
+fn counterparties(ports: &Ports) -> [&'static str; 3] {
     let Ports {
         chains: _,
         explorers: _,
         prices: _,
+        icons: _,
         clock: _,
         random: _,
         disk: _,
@@ -35,7 +37,7 @@ fn counterparties(ports: &Ports) -> [&'static str; 2] {
         signer: _,
         rules: _,
     } = ports;
-    ["chain", "explorer"]
+    ["chain", "explorer", "host of an icon"]
 }
 
 /// Records every call, and answers like a healthy chain.
@@ -91,7 +93,20 @@ impl Chain for Recorder {
 
 impl Explorer for Recorder {
     fn tokens(&self, _address: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>> {
-        self.record_call("tokens", Ok(Vec::new()))
+        let dollar = TokenBalance {
+            address: by_chain(BASE).expect("a network").stablecoin.address,
+            symbol: "USDC".to_owned(),
+            decimals: Some(6),
+            amount: U256::ZERO,
+            icon: Some("https://icons.example/usdc.png".to_owned()),
+        };
+        self.record_call("tokens", Ok(vec![dollar]))
+    }
+}
+
+impl Icons for Recorder {
+    fn fetch<'a>(&'a self, _url: &'a str) -> BoxFuture<'a, Result<Pixels, IconFault>> {
+        self.record_call("icon", Err(IconFault::NotAnIcon))
     }
 }
 
@@ -103,20 +118,31 @@ async fn calls_since(recorder: &Recorder) -> Vec<&'static str> {
     recorder.take_calls()
 }
 
-#[tokio::test]
-async fn each_request_queries_only_the_counterparties_that_it_needs() {
+/// Commands that call no counterparty.
+const READING: &[&str] =
+    &["status", "requests --all", "history", "network list", "config list", "audit verify"];
+
+/// Starts an engine with a wallet, whose counterparties are the recorder.
+async fn start_recorded_engine() -> (TestEngine, Arc<Recorder>) {
     let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
     let recorder = Arc::new(Recorder { calls: Mutex::default(), clock: Arc::clone(&clock) });
     let engine = TestEngine::start(Setup {
         clock,
         chains: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Chain>)]),
         explorers: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Explorer>)]),
+        icons: Arc::clone(&recorder) as Arc<dyn Icons>,
         settings: UNLIMITED_RATE_SETTINGS,
         ..Setup::default()
     })
     .await;
-    assert_eq!(counterparties(engine.engine.ports()), ["chain", "explorer"]);
+    assert_eq!(counterparties(engine.engine.ports()), ["chain", "explorer", "host of an icon"]);
     engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
+    (engine, recorder)
+}
+
+#[tokio::test]
+async fn each_request_queries_only_the_counterparties_that_it_needs() {
+    let (engine, recorder) = start_recorded_engine().await;
     let agent = engine.add_agent("bot", "hmac").await;
     assert_eq!(calls_since(&recorder).await, [""; 0], "an engine that nobody calls asks nobody");
 
@@ -161,11 +187,31 @@ async fn each_request_queries_only_the_counterparties_that_it_needs() {
     assert_eq!(calls_since(&recorder).await, ["balance", "call", "tokens"]);
 
     let mut operator = engine.operator();
-    for line in
-        ["status", "requests --all", "history", "network list", "config list", "audit verify"]
-    {
+    for line in READING {
         operator.must(line).await;
     }
+    assert_eq!(calls_since(&recorder).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn hosts_of_icons_are_called_only_for_consoles_that_draw_them() {
+    let (engine, recorder) = start_recorded_engine().await;
+    let agent = engine.add_agent("bot", "hmac").await;
+    engine.post("/balances", &agent.read(engine.now_s())).await;
+    assert_eq!(calls_since(&recorder).await, ["balance", "call", "tokens"]);
+    let mut operator = engine.operator();
+    operator.run_refused("icons").await;
+    assert_eq!(calls_since(&recorder).await, [""; 0]);
+
+    operator.must("config set icons true").await;
+    for line in READING {
+        operator.must(line).await;
+    }
+    assert_eq!(calls_since(&recorder).await, [""; 0]);
+    operator.must("icons").await;
+    assert_eq!(calls_since(&recorder).await, ["icon"]);
+    // A failure is not repeated at once.
+    operator.must("icons").await;
     assert_eq!(calls_since(&recorder).await, [""; 0]);
 }
 
@@ -180,6 +226,7 @@ impl Explorer for SpamExplorer {
             symbol: format!("T{number}"),
             decimals: Some(6),
             amount: U256::from(1_000),
+            icon: None,
         };
         Box::pin(std::future::ready(Ok((0..300).map(held).collect())))
     }

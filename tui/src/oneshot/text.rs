@@ -71,6 +71,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Audit(audit) => engine::audit(to, audit),
         Answer::Plan(plan) => plan::plan(to, plan),
         Answer::Names(names) => to.line(&format!("{} agents", names.agents.len())),
+        Answer::Icons(icons) => to.line(&format!("{} icons", icons.icons.len())),
     }
     sheet
 }

@@ -36,6 +36,8 @@ pub struct Config {
     pub console_time: ConsoleTime,
     /// The colours of consoles.
     pub console_palette: ConsolePalette,
+    /// Whether consoles draw icons.
+    pub icons: bool,
     /// The endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
     /// Separate endpoints for sending transactions, in the order in which they are tried.
@@ -89,6 +91,7 @@ impl Config {
             notices: Notices::default(),
             console_time: ConsoleTime::default(),
             console_palette: ConsolePalette::default(),
+            icons: false,
             rpc: NETWORKS.iter().map(endpoints).collect(),
             submit_rpc: BTreeMap::new(),
             explorer: NETWORKS.iter().filter_map(explorer).collect(),
@@ -141,6 +144,7 @@ impl Config {
             Key::ConsoleNotify => self.notices = parse_notices(text)?,
             Key::ConsoleTime => self.console_time = parse_console_time(text)?,
             Key::ConsolePalette => self.console_palette = parse_console_palette(text)?,
+            Key::Icons => self.icons = parse_switch(text)?,
             Key::NetworkRpc(chain) => {
                 self.rpc.insert(chain, parse_urls(split_list(text))?);
             }

@@ -26,6 +26,7 @@ struct File {
     lock: LockTable,
     unattended: UnattendedTable,
     confirm_typing_above: Option<IgnoredAny>,
+    icons: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -146,6 +147,10 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         config.console_palette =
             parse_console_palette(palette).map_err(|why| format!("console.palette: {why}"))?;
         from_file(Key::ConsolePalette);
+    }
+    if let Some(icons) = file.icons {
+        config.icons = icons;
+        from_file(Key::Icons);
     }
     if let Some(text) = &file.prices.url {
         config.prices = parse_optional_url(text).map_err(|why| format!("prices.url: {why}"))?;

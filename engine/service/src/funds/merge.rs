@@ -137,7 +137,8 @@ mod tests {
 
     fn token(address: Address, symbol: &str, amount: u64) -> TokenBalance {
         let amount = U256::from(amount);
-        TokenBalance { address, symbol: symbol.to_owned(), decimals: Some(2), amount }
+        let symbol = symbol.to_owned();
+        TokenBalance { address, symbol, decimals: Some(2), amount, icon: None }
     }
 
     #[test]

@@ -184,7 +184,8 @@ async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
         | Key::ConfirmTypingAbove
         | Key::ConsoleNotify
         | Key::ConsoleTime
-        | Key::ConsolePalette => false,
+        | Key::ConsolePalette
+        | Key::Icons => false,
     };
     if kept_by_server && engine.server.lock().await.is_some() {
         warnings.push(warning(
@@ -263,6 +264,7 @@ impl SettingsView {
             Key::ConsoleNotify => json!(config.notices.text()),
             Key::ConsoleTime => json!(config.console_time.text()),
             Key::ConsolePalette => json!(config.console_palette.text()),
+            Key::Icons => json!(config.icons),
             Key::ConfirmTypingAbove => {
                 let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
                 return (json!(amount), "a tenth of the policy's largest payment, at least 5");
@@ -300,7 +302,8 @@ impl SettingsView {
             | Key::VerifySettlements
             | Key::ConsoleNotify
             | Key::ConsoleTime
-            | Key::ConsolePalette => self.config.source(key).text(),
+            | Key::ConsolePalette
+            | Key::Icons => self.config.source(key).text(),
         }
     }
 }

@@ -174,6 +174,10 @@ settings! {
     ConsolePalette "console.palette" File ConsolePalette "auto"
         "The colours of a console: for the background that the terminal reports, for a dark or a light one, or none. \
          --color decides before this; NO_COLOR turns the colours off where this is auto.";
+    Icons "icons" File Switch "false"
+        "Whether a console draws the icons of known tokens next to balances, in a terminal that shows pictures (kitty's \
+         protocol). The engine then fetches them, when a console draws them, from the servers that \
+         the explorer names, which see this machine's address and which known tokens it holds.";
 }
 
 impl Key {
@@ -217,7 +221,8 @@ impl Key {
             | Key::ConfirmTypingAbove
             | Key::ConsoleNotify
             | Key::ConsoleTime
-            | Key::ConsolePalette => None,
+            | Key::ConsolePalette
+            | Key::Icons => None,
         }
     }
 }

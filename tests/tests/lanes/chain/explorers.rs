@@ -14,6 +14,7 @@ use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
 use bursar_chain::ports::Explorer;
 use bursar_control::answers::Answer;
 use bursar_control::grammar::Order;
+use bursar_core::codes::Code;
 use bursar_core::networks::by_chain;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
@@ -174,7 +175,7 @@ impl UncalledServer {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/icon.png", self.0.local_addr().expect("an address"))
+        format!("https://{}/icon.png", self.0.local_addr().expect("an address"))
     }
 
     pub(crate) fn assert_untouched(&self) {
@@ -191,15 +192,31 @@ async fn t_21_pictures_that_an_explorer_names_are_not_fetched() {
     let (give, url) = start_explorer().await;
     let scene = Scene::set_up(&url).await;
     let uncalled = UncalledServer::new();
-    let mut baited = token(1, "ICON");
-    for field in ["icon_url", "name", "exchange_rate", "reputation", "next_page_params", "url"] {
-        baited["token"][field] = json!(uncalled.url());
-        baited[field] = json!(uncalled.url());
-    }
-    give.send_replace(json!([baited]).to_string());
+    let mut dollar = token(2, "USDC");
+    dollar["token"]["address_hash"] = json!(by_chain(BASE).expect("a network").stablecoin.address);
+    let baits = [token(1, "ICON"), dollar].map(|mut baited| {
+        for field in ["icon_url", "name", "exchange_rate", "reputation", "next_page_params", "url"]
+        {
+            baited["token"][field] = json!(uncalled.url());
+            baited[field] = json!(uncalled.url());
+        }
+        baited
+    });
+    give.send_replace(json!(baits).to_string());
     let (answer, _bytes) = scene.balances_answer().await;
     assert_eq!(answer["balances"][3]["symbol"], "ICON", "{answer}");
     scene.balances_output().await;
+    // With icons, only the known token's URL counts, and it is not one of a public server.
+    let mut operator = scene.engine.operator();
+    assert_eq!(operator.run_refused("icons").await.code, Code::BadInput);
+    operator.must("config set icons true").await;
+    let icons = loop {
+        let Answer::Icons(icons) = operator.must("icons").await else { panic!("icons") };
+        if icons.running == 0 {
+            break icons.icons;
+        }
+    };
+    assert!(icons.is_empty(), "{icons:?}");
     // A symbol that is a URL is not fetched either.
     give.send_replace(token_list(&[uncalled.url()]));
     scene.balances_answer().await;

@@ -118,6 +118,7 @@ const READING: &[&str] = &[
     "config explain",
     "config list",
     "names",
+    "icons",
     "network list",
     "status",
     "doctor",

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use alloy_primitives::{Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::icon_http::IconHttp;
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock};
 use bursar_core::limits::CARD_BALANCE_AGE_MS_MAX;
 use bursar_core::networks::NETWORKS;
@@ -74,6 +75,7 @@ impl Stage {
             chains: [(network().chain, Arc::clone(&chain) as Arc<dyn Chain>)].into_iter().collect(),
             explorers: crate::ports::Explorers::default(),
             prices: PriceSource::default(),
+            icons: Arc::new(IconHttp::new()),
             devices: None,
             signer: None,
         };
