@@ -12,6 +12,7 @@ mod keymap;
 pub(crate) mod model;
 mod notice;
 mod offscreen;
+pub(crate) mod pictures;
 mod screen;
 pub(crate) mod shell_only;
 mod theme;

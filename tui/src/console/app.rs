@@ -12,10 +12,11 @@ use bursar_core::fault::Fault;
 use crossterm::event::{Event, KeyEvent};
 use futures::FutureExt;
 
-use super::background::{self, Read, ReplyReader};
+use super::background::{self, Read, Reply, ReplyReader};
 use super::events::Events;
 use super::files::Files;
 use super::history::History;
+use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Setup};
 use super::screen::Screen;
 use super::update::{Message, update};
@@ -147,7 +148,8 @@ impl App {
             if due {
                 self.draw(screen)?;
             }
-            let wake = self.wake(!due);
+            let sent = self.send_icon(screen)?;
+            let wake = if sent { Instant::now() } else { self.wake(!due) };
             // cancel-safe: the events and the link keep everything that they have not returned yet.
             let next = tokio::select! {
                 event = events.next() => NextEvent::Terminal(event),
@@ -214,9 +216,14 @@ impl App {
                 self.model.unconfirmed_key = None;
                 Ok(false)
             }
-            Read::Reply(background) => {
+            Read::Reply(Reply::Background(background)) => {
                 self.model.background = background.or(self.model.background);
                 Ok(false)
+            }
+            Read::Reply(Reply::Pictures(can_show)) => {
+                self.model.icons.terminal_replied(can_show);
+                self.model.mark_stale(&[Topic::Icons]);
+                self.handle(Message::Tick, screen).await
             }
             Read::Typed(keys) => {
                 for key in keys {
@@ -298,6 +305,7 @@ impl App {
                 Intent::Remember(line) => self.history.add(&line),
                 Intent::Copy(text) => screen.copy(&text)?,
                 Intent::Redraw => screen.redraw(),
+                Intent::AskPictures => screen.ask_pictures()?,
                 Intent::Suspend => {
                     screen.suspend()?;
                     // The terminal reports no resize while the console is suspended.
@@ -328,6 +336,15 @@ impl App {
         Ok(quit)
     }
 
+    /// Sends one icon that the terminal does not have yet, between two events, so that keys never wait for many. Returns
+    /// whether it did.
+    fn send_icon(&mut self, screen: &mut Screen) -> io::Result<bool> {
+        let Some((key, rgba)) = self.model.icons.next_to_send() else { return Ok(false) };
+        let id = screen.send_picture(rgba)?;
+        self.model.icons.note_sent(key, id);
+        Ok(true)
+    }
+
     fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
         self.drawn = Some(Instant::now());
         let held = self.model.pending_count();
@@ -335,7 +352,10 @@ impl App {
             if held == 0 { "Bursar".to_owned() } else { format!("Bursar ({held} waiting)") };
         screen.title(title)?;
         let model = &self.model;
-        screen.show(model.size, |buffer| view::draw(model, buffer))
+        if screen.show(model.size, |buffer| view::draw(model, buffer))? {
+            self.model.icons.forget_sent();
+        }
+        Ok(())
     }
 }
 

@@ -1,19 +1,21 @@
-//! Asks the terminal for the colour of its background (OSC 11).
+//! Asks the terminal for the colour of its background (OSC 11), and reads its replies to this and to the query about
+//! pictures.
 //!
-//! Nothing waits for the reply. It arrives between the typed keys, where the terminal library reads it as keys, so this
+//! Nothing waits for a reply. It arrives between the typed keys, where the terminal library reads it as keys, so this
 //! module takes it out again, however late it is.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::pictures;
 use super::theme::Background;
 
 /// The query.
 pub(super) const QUERY: &str = "\x1b]11;?\x1b\\";
 
-/// The start of a reply after ESC.
-const PREFIX: &str = "]11;rgb";
-/// Maximum number of characters of a reply. The longest is `]11;rgba:ffff/ffff/ffff/ffff`.
-const REPLY_CHARS_MAX: usize = 32;
+/// The starts of replies after ESC: a colour, and whether the terminal shows pictures.
+const PREFIXES: [&str; 2] = ["]11;rgb", "_Gi="];
+/// Maximum number of characters of a reply. The longest name why a terminal shows no pictures.
+const REPLY_CHARS_MAX: usize = 128;
 
 /// A reply that is arriving.
 #[derive(Debug, Default)]
@@ -32,14 +34,23 @@ pub(super) enum Read {
     Typed(Vec<KeyEvent>),
     /// The key may be part of a reply.
     Partial,
-    /// The reply is complete; `None` if it names no colour.
-    Reply(Option<Background>),
+    /// The reply is complete.
+    Reply(Reply),
+}
+
+/// A reply of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// The background; `None` if the reply names no colour.
+    Background(Option<Background>),
+    /// Whether the terminal shows pictures.
+    Pictures(bool),
 }
 
 impl ReplyReader {
     /// Reads the next key.
     pub(super) fn read(&mut self, key: KeyEvent) -> Read {
-        let is_started = self.text.starts_with(PREFIX);
+        let is_started = PREFIXES.iter().any(|prefix| self.text.starts_with(prefix));
         if is_started && is_end(&key) {
             self.held.clear();
             return Read::Reply(parse(&std::mem::take(&mut self.text)));
@@ -53,16 +64,21 @@ impl ReplyReader {
         let is_plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
         let next = match key.code {
             KeyCode::Char(ch) if !self.text.is_empty() => Some(ch).filter(|_ch| is_plain),
-            KeyCode::Char(']') if key.modifiers == KeyModifiers::ALT => Some(']'),
-            KeyCode::Char(']') if is_plain && is_after_escape => Some(']'),
+            KeyCode::Char(ch @ (']' | '_'))
+                if key.modifiers - KeyModifiers::SHIFT == KeyModifiers::ALT =>
+            {
+                Some(ch)
+            }
+            KeyCode::Char(ch @ (']' | '_')) if is_plain && is_after_escape => Some(ch),
             _other => None,
         };
         self.held.push(key);
         if let Some(ch) = next {
             self.text.push(ch);
             let text = &self.text;
-            let fits = text.len() <= REPLY_CHARS_MAX
-                && (PREFIX.starts_with(text.as_str()) || text.starts_with(PREFIX));
+            let may_be =
+                |prefix: &&str| prefix.starts_with(text.as_str()) || text.starts_with(*prefix);
+            let fits = text.len() <= REPLY_CHARS_MAX && PREFIXES.iter().any(may_be);
             if fits {
                 return Read::Partial;
             }
@@ -81,8 +97,15 @@ fn is_end(key: &KeyEvent) -> bool {
     )
 }
 
+fn parse(reply: &str) -> Reply {
+    match reply.starts_with('_') {
+        true => Reply::Pictures(pictures::shows_pictures(reply)),
+        false => Reply::Background(parse_color(reply)),
+    }
+}
+
 /// Parses `]11;rgb:` and three colours with one to four hexadecimal digits each.
-fn parse(reply: &str) -> Option<Background> {
+fn parse_color(reply: &str) -> Option<Background> {
     let (_kind, colors) = reply.split_once(':')?;
     let part = |text: &str| {
         let max = 16u32.checked_pow(u32::try_from(text.len()).ok()?)?.checked_sub(1)?;
@@ -121,19 +144,19 @@ mod tests {
 
     /// Returns the keys that crossterm reads from a reply without its end.
     fn keys_of(reply: &str) -> Vec<KeyEvent> {
-        let mut keys = vec![key(']', KeyModifiers::ALT)];
+        let mut keys = vec![key(reply.chars().next().unwrap(), KeyModifiers::ALT)];
         keys.extend(reply.chars().skip(1).map(|ch| key(ch, KeyModifiers::NONE)));
         keys
     }
 
-    fn read_all(keys: Vec<KeyEvent>) -> (Vec<KeyEvent>, Vec<Option<Background>>) {
+    fn read_all(keys: Vec<KeyEvent>) -> (Vec<KeyEvent>, Vec<Reply>) {
         let (mut typed, mut replies) = (Vec::new(), Vec::new());
         let mut reader = ReplyReader::default();
         for key in keys {
             match reader.read(key) {
                 Read::Typed(keys) => typed.extend(keys),
                 Read::Partial => {}
-                Read::Reply(background) => replies.push(background),
+                Read::Reply(reply) => replies.push(reply),
             }
         }
         (typed, replies)
@@ -155,8 +178,24 @@ mod tests {
             ] {
                 let before = key('y', KeyModifiers::NONE);
                 let keys = [vec![before], keys_of(reply), end.clone(), vec![before]].concat();
-                assert_eq!(read_all(keys), (vec![before, before], vec![background]), "{reply}");
+                assert_eq!(
+                    read_all(keys),
+                    (vec![before, before], vec![Reply::Background(background)]),
+                    "{reply}"
+                );
             }
+        }
+    }
+
+    #[test]
+    fn reply_about_pictures_is_read_and_never_typed() {
+        for (reply, shows) in [
+            ("_Gi=31;OK", true),
+            ("_Gi=31;ENOTSUPPORTED:pictures are switched off here", false),
+            ("_Gi=32;OK", false),
+        ] {
+            let keys = [keys_of(reply), vec![key('\\', KeyModifiers::ALT)]].concat();
+            assert_eq!(read_all(keys), (Vec::new(), vec![Reply::Pictures(shows)]), "{reply}");
         }
     }
 
@@ -166,7 +205,10 @@ mod tests {
         let mut keys = vec![escape];
         keys.extend("]11;rgb:ffff/ffff/ffff".chars().map(|ch| key(ch, KeyModifiers::NONE)));
         keys.push(key('\\', KeyModifiers::ALT));
-        assert_eq!(read_all(keys), (vec![escape], vec![Some(Background::Light)]));
+        assert_eq!(
+            read_all(keys),
+            (vec![escape], vec![Reply::Background(Some(Background::Light))])
+        );
     }
 
     #[test]
@@ -186,7 +228,7 @@ mod tests {
     proptest! {
         /// Keys outside a reply are delivered in their order, at the latest with the next key.
         #[test]
-        fn other_keys_are_all_typed(text in "[]1;rgb:/f\\\\a]{0,40}", alts in proptest::collection::vec(any::<bool>(), 40)) {
+        fn other_keys_are_all_typed(text in "[]_Gi=1;rgb:/f\\\\a]{0,40}", alts in proptest::collection::vec(any::<bool>(), 40)) {
             let mut keys: Vec<KeyEvent> = text
                 .chars()
                 .zip(alts)

@@ -2,17 +2,23 @@
 
 use std::io::{self, Write};
 
+use crossterm::cursor::MoveTo;
 use crossterm::queue;
+use crossterm::style::Print;
 use crossterm::terminal::{Clear, ClearType};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
+
+use super::pictures;
 
 pub(crate) struct Canvas<W: Write> {
     backend: CrosstermBackend<W>,
     /// The cells of the last frame; `None` if the content of the screen is unknown.
     shown: Option<Buffer>,
     cursor: CursorState,
+    /// The pictures on the screen.
+    pictures: Vec<(u32, Position)>,
 }
 
 /// The cursor of the terminal after the last frame.
@@ -32,22 +38,26 @@ impl From<Option<Position>> for CursorState {
 
 impl<W: Write> Canvas<W> {
     pub(crate) fn new(out: W) -> Self {
-        Self { backend: CrosstermBackend::new(out), shown: None, cursor: CursorState::Unknown }
+        let backend = CrosstermBackend::new(out);
+        Self { backend, shown: None, cursor: CursorState::Unknown, pictures: Vec::new() }
     }
 
     /// Shows a frame. `draw` fills an empty buffer and returns the position of the cursor.
+    ///
+    /// Returns whether the screen was cleared before. Some terminals forget all pictures then.
     pub(crate) fn show(
         &mut self,
         (width, height): (u16, u16),
         draw: impl FnOnce(&mut Buffer) -> Option<Position>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let mut next = Buffer::empty(Rect::new(0, 0, width, height));
         let cursor = CursorState::from(draw(&mut next));
         let blank;
+        let is_cleared = self.shown.as_ref().is_none_or(|shown| shown.area != next.area);
         let before = match &self.shown {
             Some(shown) if shown.area == next.area => {
                 if *shown == next && self.cursor == cursor {
-                    return Ok(());
+                    return Ok(false);
                 }
                 shown
             }
@@ -57,7 +67,13 @@ impl<W: Write> Canvas<W> {
                 &blank
             }
         };
+        let pictures = pictures::marked(&next);
+        let are_moved = pictures != self.pictures || is_cleared;
         self.backend.draw(before.diff_iter(&next))?;
+        if are_moved {
+            self.place(&pictures)?;
+            self.pictures = pictures;
+        }
         match cursor {
             CursorState::At(position) => {
                 self.backend.set_cursor_position(position)?;
@@ -73,6 +89,18 @@ impl<W: Write> Canvas<W> {
         Write::flush(&mut self.backend)?;
         self.shown = Some(next);
         self.cursor = cursor;
+        Ok(is_cleared)
+    }
+
+    /// Moves the pictures to the cells of the next frame.
+    fn place(&mut self, pictures: &[(u32, Position)]) -> io::Result<()> {
+        for (id, _position) in &self.pictures {
+            queue!(self.backend, Print(pictures::removal(*id)))?;
+        }
+        for (number, (id, position)) in (1..).zip(pictures) {
+            let placement = pictures::placement(*id, number);
+            queue!(self.backend, MoveTo(position.x, position.y), Print(placement))?;
+        }
         Ok(())
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod exports;
 pub(crate) mod feed;
 pub(crate) mod field;
 pub(crate) mod filter;
+pub(crate) mod icons;
 pub(crate) mod line;
 pub(crate) mod marked;
 pub(crate) mod marked_run;
@@ -46,6 +47,7 @@ use crate::console::theme::{Background, ColorUse, Palette, Theme};
 use crate::link::Secret;
 use exports::NewFile;
 use filter::Filter;
+use icons::Icons;
 use line::{Line, LineHistory};
 use marked_run::MarkedRun;
 pub(crate) use note::{FREEZE_WINDOW_MS, Note};
@@ -160,6 +162,8 @@ pub(crate) enum Intent {
     Remember(String),
     Suspend,
     Redraw,
+    /// Asks the terminal whether it shows pictures.
+    AskPictures,
 }
 
 /// The subject of a notice.
@@ -246,6 +250,7 @@ pub(crate) const MIN_SIZE: (u16, u16) = (60, 16);
 pub(crate) struct Model {
     pub(crate) setup: Setup,
     pub(crate) size: (u16, u16),
+    pub(crate) icons: Icons,
     /// The background of the terminal; `None` if it is unknown.
     pub(crate) background: Option<Background>,
     /// Milliseconds on this process's monotonic clock.
@@ -325,6 +330,7 @@ impl Model {
             server: Server::of(&setup.commands),
             setup,
             size: clamp_size(size),
+            icons: Icons::default(),
             background: None,
             now_ms: 0,
             connection: Connection::Connecting,

@@ -60,7 +60,7 @@ impl<W: Write> OffscreenConsole<W> {
     /// Returns the errors of the writer.
     pub fn show(&mut self) -> io::Result<()> {
         let model = &self.model;
-        self.canvas.show(model.size, |buffer| view::draw(model, buffer))
+        self.canvas.show(model.size, |buffer| view::draw(model, buffer)).map(|_cleared| ())
     }
 
     /// Makes the next call of [`Self::show`] write the whole frame.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Stdout, Write};
 use std::panic;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,6 +20,7 @@ use ratatui::layout::Position;
 use super::background;
 use super::canvas::Canvas;
 use super::notice::NoticeStyle;
+use super::pictures;
 
 /// Maximum length of a text that is copied, in bytes. Ids and addresses are far shorter.
 const COPY_BYTES_MAX: usize = 4096;
@@ -63,11 +64,12 @@ impl Screen {
         size().unwrap_or((80, 24))
     }
 
+    /// Shows a frame, and returns whether the screen was cleared before.
     pub(super) fn show(
         &mut self,
         size: (u16, u16),
         draw: impl FnOnce(&mut Buffer) -> Option<Position>,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         self.canvas.show(size, draw)
     }
 
@@ -77,6 +79,19 @@ impl Screen {
             self.title = title;
         }
         Ok(())
+    }
+
+    /// Asks the terminal whether it shows pictures.
+    pub(super) fn ask_pictures(&mut self) -> io::Result<()> {
+        execute!(io::stdout(), Print(pictures::QUERY))
+    }
+
+    /// Sends a picture to the terminal, and returns its id there.
+    pub(super) fn send_picture(&mut self, rgba: &[u8]) -> io::Result<u32> {
+        let count = PICTURES.fetch_add(1, Ordering::SeqCst);
+        let id = pictures::base_id().saturating_add(count % PICTURE_IDS);
+        execute!(io::stdout(), Print(pictures::transmission(id, rgba)))?;
+        Ok(id)
     }
 
     /// Makes the next frame redraw everything, because another program wrote here or a secret was shown.
@@ -137,12 +152,24 @@ impl Drop for Screen {
 /// Whether the console uses the terminal. It prevents a second restore, which would move the cursor into later output.
 static IS_TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// The number of pictures that this process has sent and not removed. Static, because a panic removes them too.
+static PICTURES: AtomicU32 = AtomicU32::new(0);
+/// The number of ids for pictures.
+const PICTURE_IDS: u32 = 256;
+
 /// Restores the terminal. Raw mode ends even if the output before it fails.
 fn restore_terminal() {
     if !IS_TERMINAL_TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
     let mut out = io::stdout();
+    let sent = PICTURES.swap(0, Ordering::SeqCst).min(PICTURE_IDS);
+    if sent > 0 {
+        let _kept = execute!(out, Print(pictures::END));
+        for id in (pictures::base_id()..).take(usize::try_from(sent).unwrap_or(0)) {
+            let _kept = execute!(out, Print(pictures::deletion(id)));
+        }
+    }
     let _kept = execute!(out, DisableBracketedPaste, LeaveAlternateScreen, Show, SetTitle(""));
     let _kept = disable_raw_mode();
 }

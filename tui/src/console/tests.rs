@@ -6,6 +6,7 @@ mod devices;
 mod dialogs;
 mod first_run;
 mod hostile;
+mod icons;
 mod life;
 mod looks;
 mod marks;
@@ -90,6 +91,9 @@ impl Stage {
                 }
                 Order::Config(ConfigOrder::Get { key: Key::ConsolePalette, .. }) => {
                     Answer::Setting(fixtures::console_palette("auto"))
+                }
+                Order::Config(ConfigOrder::Get { key: Key::Icons, .. }) => {
+                    Answer::Setting(fixtures::icons(false))
                 }
                 Order::Config(_) => Answer::Setting(fixtures::notices("all")),
                 other => panic!("{other:?}"),

@@ -23,6 +23,7 @@ use super::model::overlay::{CardView, Overlay};
 use super::model::rows::page_order;
 use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamp_size};
+use crate::console::theme::Palette;
 use crate::link::Received;
 
 /// Everything that can happen to a console.
@@ -70,6 +71,8 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     marks::update_view(model);
     overlays::record_visible_text(model);
     load_viewed_page(model);
+    let may_draw = model.theme().palette != Palette::Mono && !model.setup.ascii;
+    intents.extend((may_draw && model.icons.asks_terminal()).then_some(Intent::AskPictures));
     intents.extend(notices::announce(model));
     intents.extend(model.send_queued_calls());
     intents

@@ -57,8 +57,13 @@ impl Model {
     /// Marks topics whose answers are outdated, except for those that the program has no command for.
     pub(crate) fn mark_stale(&mut self, topics: &[Topic]) {
         let lacks_positions = self.setup.commands.lacks("positions");
-        let asked = topics.iter().filter(|topic| **topic != Topic::Positions || !lacks_positions);
-        self.stale_topics.extend(asked);
+        let draws_icons = self.icons.are_drawn();
+        let is_asked = |topic: &&Topic| match topic {
+            Topic::Positions => !lacks_positions,
+            Topic::Icons => draws_icons,
+            _other => true,
+        };
+        self.stale_topics.extend(topics.iter().filter(is_asked));
     }
 
     /// Queues the queries of stale topics, and returns the queued commands that the limits allow now.

@@ -38,6 +38,8 @@ pub(crate) fn order_of(topic: Topic) -> Order {
         Topic::Palette => {
             Order::Config(ConfigOrder::Get { key: Key::ConsolePalette, reveal: false })
         }
+        Topic::IconsWanted => Order::Config(ConfigOrder::Get { key: Key::Icons, reveal: false }),
+        Topic::Icons => Order::Icons,
         Topic::Balances => Order::Balances(BalancesOrder { address: None, network: None }),
         Topic::Positions => Order::Positions(PositionsOrder { address: None, network: None }),
     }

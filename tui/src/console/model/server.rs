@@ -39,12 +39,16 @@ pub(crate) enum Topic {
     Notices,
     Time,
     Palette,
+    /// The setting `icons`.
+    IconsWanted,
+    /// Asked only where icons are drawn.
+    Icons,
     /// Read from chains, like the balances. They take longer, so they are queried last.
     Positions,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 13] = [
+    pub(crate) const ALL: [Topic; 14] = [
         Topic::Status,
         Topic::Requests,
         Topic::Agents,
@@ -57,6 +61,7 @@ impl Topic {
         Topic::Notices,
         Topic::Time,
         Topic::Palette,
+        Topic::IconsWanted,
         Topic::Positions,
     ];
 }

@@ -56,6 +56,7 @@ impl Model {
         let watch = (self.has_feed && !self.in_flight(&Purpose::Watch))
             .then_some(self.watch_from_ms)
             .filter(|at| *at > self.now_ms);
+        let icons = self.icons.again_ms.filter(|_at| idle(&Topic::Icons));
         // A notice may be due after the pause.
         let notices = self.sent_notices.values().map(|sent| sent.last_ms);
         let notices = notices.map(|at| at.saturating_add(NOTICE_PAUSE_MS));
@@ -65,6 +66,7 @@ impl Model {
             .chain(confirmed)
             .chain(watch)
             .chain(notices)
+            .chain(icons)
             .chain(self.note_expires_ms());
         queries.chain(polls).chain(ticks).chain(others).min()
     }
@@ -81,6 +83,9 @@ impl Model {
             if asked.is_some_and(|asked| self.now_ms.saturating_sub(*asked) >= every) {
                 self.stale_topics.insert(topic);
             }
+        }
+        if self.icons.again_ms.take_if(|at| *at <= self.now_ms).is_some() {
+            self.mark_stale(&[Topic::Icons]);
         }
         if self.note_expires_ms().is_some_and(|at| at <= self.now_ms) {
             self.last_note = None;

@@ -326,6 +326,7 @@ fn utc_setting_shows_times_in_utc() {
                 Ok(Answer::Setting(match key {
                     Key::ConsoleTime => fixtures::console_time("utc"),
                     Key::ConsolePalette => fixtures::console_palette("auto"),
+                    Key::Icons => fixtures::icons(false),
                     _notices => fixtures::notices("all"),
                 }))
             }
@@ -333,7 +334,7 @@ fn utc_setting_shows_times_in_utc() {
         };
         stage.answer(id, result);
     }
-    assert_eq!(asked, [Key::ConsoleNotify, Key::ConsoleTime, Key::ConsolePalette]);
+    assert_eq!(asked, [Key::ConsoleNotify, Key::ConsoleTime, Key::ConsolePalette, Key::Icons]);
     let screen = stage.screen();
     assert!(screen.contains("│UTC ") && screen.contains("01-01 00:40"), "{screen}");
     assert!(!screen.contains("UTC+"), "{screen}");

@@ -161,7 +161,17 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             let silent: Vec<String> =
                 model.server.silent().map(|one| one.network.clone()).collect();
             note_changed(model, &answer);
-            model.server.store(topic, answer, model.now_ms);
+            match (topic, answer) {
+                (Topic::IconsWanted, Answer::Setting(setting)) => {
+                    model.icons.want(setting.value == true);
+                    model.mark_stale(&[Topic::Icons]);
+                }
+                (Topic::Icons, Answer::Icons(icons)) => model.icons.store(icons, model.now_ms),
+                (topic, answer) => model.server.store(topic, answer, model.now_ms),
+            }
+            if topic == Topic::Balances {
+                model.mark_stale(&[Topic::Icons]);
+            }
             let is_silent = |name: &String| model.server.silent().any(|one| one.network == *name);
             if !silent.iter().all(is_silent) {
                 // A network answers again.
@@ -242,7 +252,7 @@ struct LineReply {
 fn line_done(model: &mut Model, line: LineReply) {
     model.mark_stale(TOPICS_AFTER_LINE);
     if line.order == "config.set" {
-        model.mark_stale(&[Topic::Notices, Topic::Time, Topic::Palette]);
+        model.mark_stale(&[Topic::Notices, Topic::Time, Topic::Palette, Topic::IconsWanted]);
     }
     model.prompts.retain(|question| question.call != line.id);
     let sent = model.orders.remove(&line.id);

@@ -20,6 +20,12 @@ const COLUMNS: [Column<'static>; 4] = [
     right("AMOUNT", 14),
 ];
 
+/// The columns with icons before the token.
+const COLUMNS_WITH_ICONS: [Column<'static>; 5] =
+    [left("", 2), COLUMNS[0], COLUMNS[1], COLUMNS[2], COLUMNS[3]];
+/// Minimum width inside a pane with icons, so that they replace no column.
+const ICONS_WIDTH_MIN: u16 = 45;
+
 /// Minimum height of a pane that shows balances and positions together.
 const BOTH_ROWS_MIN: u16 = 6;
 
@@ -60,9 +66,21 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         return paint_lines(paint, top, &lines);
     }
     let selected = selected.filter(|index| *index < rows.len());
-    paint.table(top, &COLUMNS, (rows.len(), selected), |index| {
-        rows.get(index).map_or_else(Vec::new, cells)
+    let with_icons = model.icons.are_drawn() && inside.width >= ICONS_WIDTH_MIN;
+    let columns: &[Column<'_>] = if with_icons { &COLUMNS_WITH_ICONS } else { &COLUMNS };
+    let mut drawn = Vec::new();
+    paint.table(top, columns, (rows.len(), selected), |index| {
+        drawn.push(index);
+        let cells = rows.get(index).map_or_else(Vec::new, cells);
+        let icon = with_icons.then(|| (String::new(), Role::Plain));
+        icon.into_iter().chain(cells).collect()
     });
+    // The first row is the head.
+    for (line, index) in (1u16..).zip(drawn).filter(|_row| with_icons) {
+        if let Some(id) = rows.get(index).and_then(|row| model.icons.id_of(row)) {
+            paint.picture(top, line, id);
+        }
+    }
 }
 
 /// Returns the note of the title: the number of balances and of positions, and whether they are outdated.

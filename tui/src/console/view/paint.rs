@@ -9,6 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::console::pictures;
 use crate::console::theme::{Role, Theme};
 pub(super) use column::{Column, left, right};
 
@@ -76,6 +77,17 @@ impl<'a> Paint<'a> {
         let role = if self.is_focused { Role::Focus } else { Role::Plain };
         let frame = Rect { x: area.x.saturating_sub(1), width: 1, ..line };
         self.line(frame, 0, ">", role);
+    }
+
+    /// Draws a picture that the terminal has at the start of a row, by its id, unless the data is old.
+    pub(super) fn picture(&mut self, area: Rect, row: u16, id: u32) {
+        let area = area.intersection(self.buffer.area);
+        if row >= area.height || area.width < pictures::CELLS || self.is_outdated {
+            return;
+        }
+        if let Some(cell) = self.buffer.cell_mut((area.x, area.y.saturating_add(row))) {
+            pictures::mark(cell, id);
+        }
     }
 
     pub(super) fn place_cursor(&mut self, area: Rect, column: u16, row: u16) {

@@ -38,6 +38,10 @@ pub(crate) fn console_time(value: &str) -> SettingAnswer {
     SettingAnswer { key: "console.time".into(), default, ..notices(value) }
 }
 
+pub(crate) fn icons(on: bool) -> SettingAnswer {
+    SettingAnswer { key: "icons".into(), default: "false".into(), value: on.into(), ..notices("") }
+}
+
 pub(crate) fn console_palette(value: &str) -> SettingAnswer {
     SettingAnswer { key: "console.palette".into(), default: "auto".into(), ..notices(value) }
 }
