@@ -132,3 +132,8 @@ fn journey_with_a_chain(name: &str) {
     }
     journey(name);
 }
+
+#[test]
+fn three_editions_pay_next_to_each_other_on_one_chain() {
+    journey("editions.sh");
+}

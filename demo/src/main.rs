@@ -50,7 +50,12 @@ enum Role {
     #[command(hide = true)]
     Proxy { settings: std::path::PathBuf },
     #[command(hide = true)]
-    Merchant { pay_to: alloy_primitives::Address },
+    Merchant {
+        pay_to: alloy_primitives::Address,
+        /// The local chain on which it settles the payments.
+        #[arg(long)]
+        chain: Option<String>,
+    },
     #[command(hide = true)]
     Shop { facilitator: String, pay_to: alloy_primitives::Address },
     #[command(hide = true)]
@@ -87,7 +92,7 @@ fn main() -> ExitCode {
             Some(Role::Facilitator { settings }) => roles::facilitator(&settings).await,
             Some(Role::Model { key }) => roles::model(&key).await,
             Some(Role::Proxy { settings }) => roles::proxy(&settings).await,
-            Some(Role::Merchant { pay_to }) => roles::merchant(pay_to).await,
+            Some(Role::Merchant { pay_to, chain }) => roles::merchant(pay_to, chain).await,
             Some(Role::Shop { facilitator, pay_to }) => roles::shop(&facilitator, pay_to).await,
             Some(Role::Buyer { url, key }) => roles::buyer(&url, &key).await,
             Some(Role::Pay) => roles::pay().await,

@@ -15,6 +15,7 @@ use bursar_control::json_version::JsonVersion;
 use bursar_core::edition::EditionName;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::model::Model;
+use bursar_devnet::Devnet;
 use bursar_devnet::merchant::{Merchant, MerchantConfig};
 use bursar_engine::control::ControlChannel;
 use bursar_engine::edition::{AgentWire, Edition};
@@ -100,10 +101,13 @@ pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a merchant with two priced resources that only checks signatures.
-pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
-    let config =
+/// Runs a merchant with two priced resources; without a chain it only checks signatures.
+pub(crate) async fn merchant(pay_to: Address, chain: Option<String>) -> anyhow::Result<()> {
+    let mut config =
         MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL_PRICE).sell("/large", LARGE_PRICE);
+    if let Some(url) = chain {
+        config = config.settle_on(Devnet::attach(&url, CHAIN).await?);
+    }
     let merchant = Merchant::serve(config).await?;
     let term = signal(SignalKind::terminate())?;
     print_ready(merchant.url())?;
