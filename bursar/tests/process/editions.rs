@@ -159,6 +159,30 @@ fn row_instance_rule_two_folders_are_two_engines_with_their_own_ports() {
 }
 
 #[test]
+fn a_folder_that_moves_while_its_engine_runs_is_reported_until_the_engine_has_ended() {
+    let stick = Stick::new();
+    let program = stick.dir.path().join("bursar-pay");
+    let (before, after) = (stick.data(), stick.dir.path().join("after"));
+    stick.must("wallet create main");
+    let engine = Engine::spawn(stick.command(&program, "--headless")).0;
+    std::fs::rename(&before, &after).unwrap();
+    let there = |line: &str| {
+        let mut command = stick.command(&program, &format!("{line} --json"));
+        command.arg("--data").arg(&after);
+        ended(command)
+    };
+    for line in ["status", "policy create careful", "wallet lock"] {
+        let (exit, answer) = there(line);
+        let message = answer["error"]["message"].as_str().unwrap();
+        let moved = format!("was moved here from {}", before.display());
+        assert!(exit == 13 && message.contains(&moved), "{line}: {exit} {message}");
+    }
+    assert!(!before.exists(), "nothing appears at the former place");
+    drop(engine);
+    assert_eq!(there("policy create careful").0, 0);
+}
+
+#[test]
 fn commands_and_options_of_other_lanes_do_not_exist() {
     let stick = Stick::new();
     for line in [

@@ -137,7 +137,7 @@ crate::code_table! {
     InternalError "INTERNAL_ERROR" "The engine failed: the operator's log has the cause." = at(500, 1);
     WalletLocked "WALLET_LOCKED" "The wallet is locked: the operator must open it." = at(503, 4).hint("wallet open");
     Busy "BUSY" "Too many requests at once: try again." = at(503, 1);
-    JournalFailed "JOURNAL_FAILED" "The journal could not be written: free some disk space and restart the engine." = at(503, 13);
+    JournalFailed "JOURNAL_FAILED" "The journal could not be written: check that its folder is still there and has free space, then restart the engine." = at(503, 13);
     DiskFull "DISK_FULL" "The disk of the data folder has less than 64 MiB free: free some space." = at(503, 15);
 
     // Codes of responses that are not refusals, and codes for the end of a held request.

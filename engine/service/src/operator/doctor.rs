@@ -31,7 +31,7 @@ pub(super) async fn run(
 ) -> Result<Done, Fault> {
     let (shared, alone) = (Arc::clone(engine), engine.mode == Mode::Maintenance);
     let mut checks = blocking(move || {
-        let mut checks = folder::check(shared.folder.path(), &*shared.ports.disk);
+        let mut checks = folder::check(shared.folder.path(), &*shared.ports.disk, true);
         checks.push(folder::check_lock(alone));
         checks.push(CheckAnswer::ok("settings", "settings.toml and the environment are valid"));
         checks.extend(records::check(&shared));
@@ -63,7 +63,7 @@ pub(super) async fn run(
 ///
 /// Creates no folder and no file.
 pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
-    let mut checks = folder::check(path, &crate::ports::SystemDisk);
+    let mut checks = folder::check(path, &crate::ports::SystemDisk, false);
     let environment = |name: &str| std::env::var(name).ok();
     let settings = Config::load(&path.join("settings.toml"), &environment, None);
     checks.push(match &settings {

@@ -165,7 +165,8 @@ pub fn withdraw_control(folder: &DataFolder) {
 /// It does not lock the folder.
 ///
 /// # Errors
-/// `DATA_FOLDER` if the control file belongs to another account, is open to others, or is not a regular file.
+/// `DATA_FOLDER` if the control file belongs to another account, is open to others, or is not a regular file, or if the
+/// folder was moved while its engine ran.
 pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
     running_at(folder.path())
 }
@@ -190,7 +191,22 @@ pub fn running_at(folder: &Path) -> Result<Option<ControlFile>, Fault> {
     let Ok(text) = bursar_files::read_text(&path, CONTROL_BYTES_MAX) else { return Ok(None) };
     let control: Option<ControlFile> = serde_json::from_str(&text).ok();
     // A killed engine leaves its file behind, and the new holder of the lock may not have replaced it yet.
-    Ok(control.filter(|control| is_alive(control.pid)))
+    let Some(control) = control.filter(|control| is_alive(control.pid)) else { return Ok(None) };
+    let former = Path::new(&control.socket);
+    let here = former.file_name().map(|name| folder.join(name));
+    if here.is_some_and(|here| here != former && here.exists() && !former.exists()) {
+        return Err(Fault::because(
+            Code::DataFolder,
+            format!(
+                "The data folder {} was moved here from {} while its engine ran: end that engine (process {}), then run \
+                 the command again.",
+                folder.display(),
+                former.parent().unwrap_or(former).display(),
+                control.pid
+            ),
+        ));
+    }
+    Ok(Some(control))
 }
 
 /// Returns the holder that the lock's file names, if it is alive.

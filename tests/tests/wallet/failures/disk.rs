@@ -249,7 +249,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
         assert!(created.len() < 20_000, "the journal grows on a full disk");
     };
     assert_eq!(failure.code, Code::JournalFailed, "{failure}");
-    assert!(failure.message.contains("free some disk space and restart the engine"), "{failure}");
+    assert!(failure.message.contains("has free space, then restart the engine"), "{failure}");
     assert_eq!(caller.get("/health").await.unwrap().0, 200);
     let created: BTreeSet<_> = created.into_iter().collect();
     assert!(policy_names(&mut operator).await.is_superset(&created));

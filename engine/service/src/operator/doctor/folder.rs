@@ -13,9 +13,15 @@ use crate::service::file_system::{self, Place};
 /// Free space below which the check warns. Below `FREE_DISK_BYTES_MIN` payments are refused.
 const LOW_SPACE_BYTES: u64 = 8 * FREE_DISK_BYTES_MIN;
 
-pub(super) fn check(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
+/// Checks the folder. `is_open` means that this process has opened it.
+pub(super) fn check(path: &Path, disk: &dyn Disk, is_open: bool) -> Vec<CheckAnswer> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_open => {
+            let finding = format!("{} was moved or deleted while the engine ran", path.display());
+            let advice = "end the engine, and start it again where the folder is now";
+            return vec![CheckAnswer::fail("data folder", finding, advice)];
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let finding = format!("{} does not exist yet", path.display());
             let advice = "create a wallet: bursar wallet create <name>";
@@ -117,9 +123,13 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let none = home.path().join("none");
         let results = |path: &Path| -> Vec<CheckResult> {
-            check(path, &crate::ports::SystemDisk).iter().map(|found| found.result).collect()
+            check(path, &crate::ports::SystemDisk, false).iter().map(|found| found.result).collect()
         };
         assert_eq!(results(&none), [Warn]);
+        let gone = check(&none, &crate::ports::SystemDisk, true);
+        assert!(
+            gone.iter().any(|found| found.result == Fail && found.finding.contains("was moved"))
+        );
         assert!(!none.exists());
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(results(home.path()).first(), Some(&Fail));

@@ -125,7 +125,7 @@ fn judge_exchange(row: &Network, wiring: Result<Wiring, ChainFault>) -> Vec<Chec
 
 fn judge_chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer {
     let advice = format!(
-        "try another endpoint: bursar network rpc {0} <url>, or bursar network disable {0}",
+        "try another endpoint: bursar network rpc {0} <url>, or turn the network off: bursar network disable {0}",
         row.chain
     );
     match answered {

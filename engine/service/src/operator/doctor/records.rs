@@ -69,7 +69,7 @@ fn judge_wallet(name: Option<&str>, file: Result<(), String>) -> CheckAnswer {
         (Some(name), Err(why)) => CheckAnswer::fail(
             "wallet",
             format!("{name}: {why}"),
-            "restore a backup: bursar wallet restore <file>; bursar wallet open tries the previous save, if there is one",
+            "restore a backup: bursar wallet restore <file>, or try the previous save: bursar wallet open",
         ),
     }
 }
@@ -82,14 +82,14 @@ fn unknown_file(name: &str) -> CheckAnswer {
 
 fn judge_journal(view: &View) -> CheckAnswer {
     if let Some(why) = &view.failure {
-        let advice = "free the disk, then restart the engine";
+        let advice = "put the folder back or free the disk, then restart the engine";
         return CheckAnswer::fail("journal", format!("it cannot be written: {why}"), advice);
     }
     match &view.untrusted_reason {
         Some(why) => CheckAnswer::fail(
             "journal",
             format!("it does not match the wallet: {why}"),
-            "bursar audit verify, then bursar audit accept",
+            "see what is wrong: bursar audit verify, then accept it: bursar audit accept",
         ),
         None => CheckAnswer::ok("journal", format!("{} entries, opened", view.head.seq)),
     }
