@@ -158,6 +158,36 @@ fn row_instance_rule_two_folders_are_two_engines_with_their_own_ports() {
     }
 }
 
+/// Its author has not read the wallet's code (`tests/agents/appendix.py`).
+#[test]
+fn an_agent_written_from_the_specification_alone_pays_by_its_rules() {
+    let stick = Stick::new();
+    stick.must("wallet create main");
+    let program = stick.dir.path().join("bursar-pay");
+    let nowhere = |command: &mut Command| {
+        for network in [84532, 1, 11155111, 324705682] {
+            let name = format!("BURSAR_NETWORKS_{network}_RPC");
+            command.env(name, "http://127.0.0.1:9");
+        }
+    };
+    let mut start = stick.command(&program, "--headless");
+    nowhere(&mut start);
+    let (_engine, ready) = Engine::spawn(start);
+    for line in ["seed create --reveal", "address create research 0", "address create second 1"] {
+        stick.must(line);
+    }
+    let mut agent = stick.command(Path::new("python3"), "");
+    nowhere(&mut agent);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/agents/appendix.py");
+    let password = stick.dir.path().join("password");
+    agent.arg(script).env("WALLET_URL", ready.trim_start_matches("READY ").trim());
+    agent.env("OPERATOR_PROGRAM", &program).env("OPERATOR_PASSWORD_FILE", password);
+    let Output { status, stdout, stderr } = agent.output().expect("python3");
+    let [report, trouble] =
+        [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(status.success() && report.contains(" checks, 0 failed"), "{report}{trouble}");
+}
+
 #[test]
 fn a_folder_that_moves_while_its_engine_runs_is_reported_until_the_engine_has_ended() {
     let stick = Stick::new();
