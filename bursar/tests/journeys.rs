@@ -135,5 +135,5 @@ fn journey_with_a_chain(name: &str) {
 
 #[test]
 fn three_editions_pay_next_to_each_other_on_one_chain() {
-    journey("editions.sh");
+    journey_with_a_chain("editions.sh");
 }

@@ -150,7 +150,7 @@ for name in full pay desk; do
     curl -s -X POST "$url/ping" -H 'content-type: application/json' -d "{\"$field\":\"$code\"}" > "$WORK/$name.$field"
   done
 done
-grep -q '"agent_name":"reader"' "$WORK/full.agent_id" "$WORK/desk.agent_id" || fail 'agent_id'
+for name in full desk; do grep -q '"agent_name":"reader"' "$WORK/$name.agent_id" || fail "$name: agent_id"; done
 grep -q 'MISSING_AGENT_CODE' "$WORK/pay.agent_id" || fail "$(cat "$WORK/pay.agent_id")"
 grep -q '"agent_name":"reader"' "$WORK/pay.agent_code" || fail "$(cat "$WORK/pay.agent_code")"
 grep -q 'MISSING_AGENT_ID' "$WORK/full.agent_code" || fail "$(cat "$WORK/full.agent_code")"

@@ -17,7 +17,7 @@ use crate::answers::{ActivityRow, Reply};
 use crate::grammar::Order;
 
 /// Protocol version, raised with every change of a frame that an older program would misread.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Bytes of the big-endian length before each frame.
 const LENGTH_BYTES: usize = 4;

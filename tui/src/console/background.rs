@@ -12,10 +12,9 @@ use super::theme::Background;
 /// The query.
 pub(super) const QUERY: &str = "\x1b]11;?\x1b\\";
 
-/// The starts of replies after ESC: a colour, and whether the terminal shows pictures.
-const PREFIXES: [&str; 2] = ["]11;rgb", "_Gi="];
-/// Maximum number of characters of a reply. The longest name why a terminal shows no pictures.
-const REPLY_CHARS_MAX: usize = 128;
+/// The starts of replies after ESC: a colour, and whether the terminal shows pictures, with the maximum number of
+/// characters of each. The second may say why the terminal shows none.
+const REPLIES: [(&str, usize); 2] = [("]11;rgb", 32), ("_Gi=", 128)];
 
 /// A reply that is arriving.
 #[derive(Debug, Default)]
@@ -50,7 +49,7 @@ pub(super) enum Reply {
 impl ReplyReader {
     /// Reads the next key.
     pub(super) fn read(&mut self, key: KeyEvent) -> Read {
-        let is_started = PREFIXES.iter().any(|prefix| self.text.starts_with(prefix));
+        let is_started = REPLIES.iter().any(|(prefix, _max)| self.text.starts_with(prefix));
         if is_started && is_end(&key) {
             self.held.clear();
             return Read::Reply(parse(&std::mem::take(&mut self.text)));
@@ -76,10 +75,11 @@ impl ReplyReader {
         if let Some(ch) = next {
             self.text.push(ch);
             let text = &self.text;
-            let may_be =
-                |prefix: &&str| prefix.starts_with(text.as_str()) || text.starts_with(*prefix);
-            let fits = text.len() <= REPLY_CHARS_MAX && PREFIXES.iter().any(may_be);
-            if fits {
+            let may_be = |(prefix, max): &(&str, usize)| {
+                text.len() <= *max
+                    && (prefix.starts_with(text.as_str()) || text.starts_with(prefix))
+            };
+            if REPLIES.iter().any(may_be) {
                 return Read::Partial;
             }
         }

@@ -44,7 +44,13 @@ pub(crate) fn mark(cell: &mut Cell, id: u32) {
 
 /// Returns the pictures of a frame: the id of each, and its first cell.
 pub(super) fn marked(frame: &Buffer) -> Vec<(u32, Position)> {
-    let cells = frame.content().iter().enumerate().filter(|(_index, cell)| cell.symbol() == " ");
+    let cells = frame.content();
+    // A text that covers the second cell covers the picture.
+    let is_blank = |index: usize| cells.get(index).is_some_and(|cell| cell.symbol() == " ");
+    let cells = cells
+        .iter()
+        .enumerate()
+        .filter(|(index, _cell)| is_blank(*index) && is_blank(index.saturating_add(1)));
     let at = |(index, cell): (usize, &Cell)| match cell.fg {
         Color::Rgb(red, green, blue) => {
             Some((u32::from_be_bytes([0, red, green, blue]), frame.pos_of(index).into()))

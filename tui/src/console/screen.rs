@@ -82,7 +82,11 @@ impl Screen {
     }
 
     /// Asks the terminal whether it shows pictures.
+    ///
+    /// A terminal that does not know the question may print it, or use it as its title, so both are written again.
     pub(super) fn ask_pictures(&mut self) -> io::Result<()> {
+        self.canvas.invalidate();
+        self.title.clear();
         execute!(io::stdout(), Print(pictures::QUERY))
     }
 

@@ -60,9 +60,9 @@ pub(super) fn start(engine: &Arc<EngineContext>) -> Result<Box<dyn RunningContro
 
 impl RunningControl for ControlServer {
     fn stop(&self, folder: &DataFolder) {
-        instance::withdraw_control(folder);
+        let is_ours = instance::withdraw_control(folder);
         self.stop.cancel();
-        if let Err(error) = std::fs::remove_file(&self.socket) {
+        if let Err(error) = if is_ours { std::fs::remove_file(&self.socket) } else { Ok(()) } {
             tracing::debug!(%error, "no socket to remove");
         }
     }

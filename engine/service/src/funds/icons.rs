@@ -2,7 +2,7 @@
 //!
 //! They are fetched only when a console asks for them, in the background, and are kept in memory only.
 //!
-//! Tokens that only an explorer lists have none: with a picture they would look as if they were known, and whoever sends
+//! Tokens that only an explorer lists have none: with a picture they would look as if they were known, and the sender of
 //! such a token could learn who looks at it.
 
 use std::collections::BTreeMap;

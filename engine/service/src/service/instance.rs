@@ -153,11 +153,18 @@ pub fn publish_control(folder: &DataFolder, control: &ControlFile) -> Result<(),
     write().map_err(|error| unusable_fault(&path, &error))
 }
 
-/// Removes the control file before the engine ends.
-pub fn withdraw_control(folder: &DataFolder) {
-    if let Err(error) = fs::remove_file(folder.file(CONTROL_FILE)) {
+/// Removes the control file before the engine ends, and returns whether it did.
+///
+/// A file of another engine stays: if this engine's folder was moved, another one may run at its former place.
+pub fn withdraw_control(folder: &DataFolder) -> bool {
+    let path = folder.file(CONTROL_FILE);
+    let text = bursar_files::read_text(&path, CONTROL_BYTES_MAX).unwrap_or_default();
+    let control: Option<ControlFile> = serde_json::from_str(&text).ok();
+    let is_ours = control.is_some_and(|control| control.pid == std::process::id());
+    if let Err(error) = if is_ours { fs::remove_file(&path) } else { Ok(()) } {
         tracing::debug!(%error, "no control file to remove");
     }
+    is_ours
 }
 
 /// Returns how to reach the engine that runs on the folder, if there is one.
@@ -194,7 +201,7 @@ pub fn running_at(folder: &Path) -> Result<Option<ControlFile>, Fault> {
     let Some(control) = control.filter(|control| is_alive(control.pid)) else { return Ok(None) };
     let former = Path::new(&control.socket);
     let here = former.file_name().map(|name| folder.join(name));
-    if here.is_some_and(|here| here != former && here.exists() && !former.exists()) {
+    if here.is_some_and(|here| here != former && !former.exists() && here.exists()) {
         return Err(Fault::because(
             Code::DataFolder,
             format!(

@@ -183,6 +183,10 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             }
         }
         Err(fault) => {
+            if topic == Topic::Icons && fault.code == Code::BadInput {
+                // Another console turned them off.
+                model.icons.want(false);
+            }
             model.server.query_failures.insert(topic, fault);
             if topic == Topic::Feed {
                 model.mark_stale(&[Topic::Feed]);

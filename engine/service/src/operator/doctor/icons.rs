@@ -19,7 +19,7 @@ pub(super) fn check(on: bool, known: &KnownIcons) -> CheckAnswer {
             CheckAnswer::warn(
                 CHECK,
                 finding,
-                "they are fetched again in ten minutes; config set icons false turns them off",
+                "a console asks for them again after ten minutes; to turn them off: bursar config set icons false",
             )
         }
     }
