@@ -106,7 +106,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("freeze", "freeze", ("freeze x", "BAD_INPUT"), "", ""),
     row("thaw", "thaw", ("thaw --password-file {wrong}", "WRONG_PASSWORD"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("names", "names", ("names x", "BAD_INPUT"), "", "ENGINE_DOWN"),
-    row("icons", "icons", ("icons x", "BAD_INPUT"), "", "ENGINE_DOWN"),
+    row("icons", "", ("icons", "BAD_INPUT"), "BAD_INPUT", "ENGINE_DOWN"),
     row("status", "status", ("status x", "BAD_INPUT"), "", ""),
     row("doctor", "doctor", ("doctor x", "BAD_INPUT"), "", ""),
     row("audit.verify", "audit verify", ("audit verify --head 00", "BAD_INPUT"), "", ""),
