@@ -17,7 +17,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::facilitator::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
 
-const TIMEOUT: Duration = Duration::from_secs(40);
+const TIMEOUT: Duration = Duration::from_secs(180);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Each failpoint, and the hits (counted from 1) at which the process dies, one per run.
