@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn every_setting_key_parses_from_its_own_text() {
         let all = Key::all();
-        assert_eq!(all.len(), 16 + 4 * NETWORKS.len());
+        assert_eq!(all.len(), 17 + 4 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);
