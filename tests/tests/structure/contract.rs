@@ -106,7 +106,7 @@ fn push_commands(tree: &clap::Command, above: &str, rows: &mut String) {
 fn the_manual_of_commands_lists_the_grammar() {
     let mut rows = String::new();
     push_commands(&Order::tree(), "", &mut rows);
-    let head = "# Commands\n\nEvery command to an engine. Each has `--help`, and `--json` prints one object. \
+    let head = "# Commands\n\nEvery command that an engine runs. Each has `--help`, and `--json` prints one object. \
                 The console takes\nthe same lines after `:`. Commands about the machine (`engine`, `pay`, \
                 `install-service`, `completions` and\nothers) are in `bursar --help`. Generated from \
                 the grammar.\n\n\
