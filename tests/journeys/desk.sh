@@ -4,18 +4,9 @@
 
 STICK=$WORK/stick
 DATA=$STICK/bursar-desk-data
-mkdir -p "$DATA"
+mkdir -p "$STICK"
 ln "$BIN/bursar-desk" "$STICK/bursar-desk" 2>/dev/null || cp "$BIN/bursar-desk" "$STICK/bursar-desk"
-# It takes no setting from the environment, so these are in its file.
-cat > "$DATA/settings.toml" <<'T'
-[server]
-listen = "127.0.0.1:0"
-[networks.8453]
-rpc = ["http://127.0.0.1:9"]
-explorer = "none"
-[networks.4663]
-rpc = ["http://127.0.0.1:9"]
-T
+desk_settings "$DATA" http://127.0.0.1:9
 
 terminal you 100 30
 run you "$STICK/bursar-desk"
@@ -26,26 +17,8 @@ see you '\[>\] A wallet with a password'
 see you 'engine: inside'
 said 'the window is open'
 
-line you 'wallet create main'
-see you 'A new password'
-type_ you "$PASSWORD"; press you Enter
-see you 'Repeat the password'
-type_ you "$PASSWORD"; press you Enter
-see you 'state +unlocked'; close you
-line you 'seed create'; see you 'Write these words down'; close you
-line you 'address create research 0'; see you 'address +0x'; close you
-line you 'policy create careful --day 10 --txn 5 --auto 0.50'; see you '10.00 USD a day'; close you
-line you 'agent register reader'
-see you 'WALLET_AGENT_TOKEN'
-for name in WALLET_AGENT_ID WALLET_AGENT_TOKEN WALLET_AUTH_MODE; do
-  value=$(flat you | grep -oE "$name=[^ │]+" | head -1 | cut -d= -f2-)
-  [ -n "$value" ] || fail "$name is not shown"
-  export "$name=${value//\'/}"
-done
-close you
-line you 'agent commission reader careful research'; see you 'status +active'; close you
-WALLET_URL=http://$(flat you | grep -oE '127\.0\.0\.1:[0-9]+' | head -1)
-export WALLET_URL
+furnish_window you "$WORK/agent.env"
+set -a; . "$WORK/agent.env"; set +a
 said 'a wallet and an agent'
 
 merchant

@@ -120,14 +120,51 @@ furnish() {
 
 # merchant: starts a merchant, from which the agent of the environment buys once.
 merchant() {
+  start_merchant
+  agent /small
+  paid
+}
+SELLER=0x209693Bc6afc0C5328bA36FaF03C514EF312287C
+# start_merchant [OPTIONS...]: it sells for $SELLER at $MERCHANT.
+start_merchant() {
   # It ends when its standard input does: a pipe that this script holds open.
   mkfifo "$WORK/hold"
   exec 9<>"$WORK/hold"
-  bursar-demo merchant 0x209693Bc6afc0C5328bA36FaF03C514EF312287C <&9 > "$WORK/merchant.out" &
+  bursar-demo merchant "$SELLER" "$@" <&9 > "$WORK/merchant.out" 2> "$WORK/merchant.log" &
   until_true 'the merchant is not ready' grep -sq READY "$WORK/merchant.out"
   MERCHANT=$(cut -d' ' -f2 "$WORK/merchant.out")
-  agent /small
-  paid
+}
+
+# desk_settings FOLDER RPC: the settings of bursar-desk, which takes none from the environment.
+desk_settings() {
+  mkdir -p "$1"
+  cat > "$1/settings.toml" <<T
+[server]
+listen = "127.0.0.1:0"
+[networks.8453]
+rpc = ["$2"]
+explorer = "none"
+[networks.4663]
+rpc = ["http://127.0.0.1:9"]
+T
+}
+# furnish_window TERMINAL FILE: what `furnish` does, in the window of bursar-desk; the agent's variables are in FILE.
+furnish_window() {
+  line "$1" 'wallet create main'
+  see "$1" 'A new password'
+  type_ "$1" "$PASSWORD"; press "$1" Enter
+  see "$1" 'Repeat the password'
+  type_ "$1" "$PASSWORD"; press "$1" Enter
+  see "$1" 'state +unlocked'; close "$1"
+  line "$1" 'seed create'; see "$1" 'Write these words down'; close "$1"
+  line "$1" 'address create research 0'; see "$1" 'address +0x'
+  ADDRESS=$(flat "$1" | grep -oE '0x[0-9a-fA-F]{40}' | head -1); close "$1"
+  line "$1" 'policy create careful --day 10 --txn 5 --auto 0.50'; see "$1" '10.00 USD a day'; close "$1"
+  line "$1" 'agent register reader'
+  see "$1" 'WALLET_AUTH_MODE'
+  flat "$1" | grep -oE 'WALLET_[A-Z_]+=[^ │]+' | tr -d "'" > "$2"; close "$1"
+  [ "$(cut -d= -f1 "$2" | sort -u | wc -l)" = 4 ] || fail "four variables: $(cat "$2")"
+  line "$1" 'agent commission reader careful research'; see "$1" 'status +active'; close "$1"
 }
 
 bursar_() { "$PROGRAM" "$@" > "$WORK/command.log" 2>&1 || fail "$PROGRAM $*"; }
@@ -181,4 +218,34 @@ ask() {
     "${#body}" "$body" >&8
   tail -1 <&8
   exec 8<&-
+}
+
+# chain: a full local chain of Base at $CHAIN. It ends when its standard input does.
+chain() {
+  mkfifo "$WORK/node"
+  exec 7<>"$WORK/node"
+  bursar-devnet run 8453 <&7 > "$WORK/chain.out" 2> "$WORK/devnet.log" &
+  until_true 'the chain is not ready' grep -sq READY "$WORK/chain.out"
+  CHAIN=$(sed -n 's|^READY http://||p' "$WORK/chain.out")
+  export BURSAR_NETWORKS_8453_RPC=http://$CHAIN
+}
+DOLLAR=0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913
+# word HEX: 32 bytes of call data.
+word() { printf '%064s' "$1" | tr ' ' 0; }
+# dollars OWNER: its dollars on the chain, in millionths.
+dollars() {
+  local hex
+  hex=$(ask eth_call "[{\"to\":\"$DOLLAR\",\"data\":\"0x70a08231$(word "${1#0x}")\"},\"latest\"]" |
+    grep -oE '"0x[0-9a-f]+"' | tr -d '"')
+  echo $((hex))
+}
+has_dollars() { [ "$(dollars "$1")" = "$2" ]; }
+# fund OWNER MILLIONTHS: a coin for gas, and dollars. Any account may mint this stablecoin.
+fund() {
+  ask anvil_setBalance "[\"$1\",\"0xde0b6b3a7640000\"]" > /dev/null
+  ask anvil_impersonateAccount "[\"$1\"]" > /dev/null
+  ask eth_sendTransaction \
+    "[{\"from\":\"$1\",\"to\":\"$DOLLAR\",\"data\":\"0x40c10f19$(word "${1#0x}")$(word "$(printf %x "$2")")\"}]" > /dev/null
+  until_true 'no dollars' has_dollars "$1" "$2"
+  ask anvil_stopImpersonatingAccount "[\"$1\"]" > /dev/null
 }

@@ -3,24 +3,8 @@
 # sees it end. The agent knows only the wire format.
 . "$(dirname "$0")/lib.sh"
 
-# A full local chain, which ends when its standard input does.
-mkfifo "$WORK/node"
-exec 7<>"$WORK/node"
-bursar-devnet run 8453 <&7 > "$WORK/chain.out" 2> "$WORK/devnet.log" &
-until_true 'the chain is not ready' grep -sq READY "$WORK/chain.out"
-CHAIN=$(sed -n 's|^READY http://||p' "$WORK/chain.out")
-export BURSAR_NETWORKS_8453_RPC=http://$CHAIN
-DOLLAR=0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913
+chain
 
-# dollars OWNER: its dollars on the chain, in millionths, as hex digits without leading zeros.
-dollars() {
-  ask eth_call "[{\"to\":\"$DOLLAR\",\"data\":\"0x70a08231$(word "${1#0x}")\"},\"latest\"]" |
-    grep -oE '"0x[0-9a-f]+"' | tr -d '"' | sed 's/^0x0*//'
-}
-# word HEX: 32 bytes of call data.
-word() { printf '%064s' "$1" | tr ' ' 0; }
-# has_dollars OWNER HEX
-has_dollars() { [ "$(dollars "$1")" = "$2" ]; }
 # trader AMOUNT: asks for a swap of dollars into ETH; its process is $TRADER, its report is in trader.json.
 trader() {
   until_true 'time stands still' later_than "${ASKED:-0}"
@@ -49,13 +33,7 @@ bursar_ agent commission mover trader desk
 eval "$(bursar agent instructions mover)"
 export WALLET_AGENT_ID WALLET_AGENT_TOKEN WALLET_AUTH_MODE WALLET_URL
 OWNER=$(bursar address list --json | grep -oE '0x[0-9a-fA-F]{40}' | head -1)
-ask anvil_setBalance "[\"$OWNER\",\"0xde0b6b3a7640000\"]" > /dev/null
-# Any account may mint this stablecoin: 100 dollars.
-ask anvil_impersonateAccount "[\"$OWNER\"]" > /dev/null
-ask eth_sendTransaction \
-  "[{\"from\":\"$OWNER\",\"to\":\"$DOLLAR\",\"data\":\"0x40c10f19$(word "${OWNER#0x}")$(word 5f5e100)\"}]" > /dev/null
-until_true 'no dollars' has_dollars "$OWNER" 5f5e100
-ask anvil_stopImpersonatingAccount "[\"$OWNER\"]" > /dev/null
+fund "$OWNER" 100000000
 said 'an agent that may trade up to 50 dollars, each trade with approval'
 
 terminal you 80 24
@@ -87,7 +65,7 @@ until_true 'the field takes no keys' amount_typed you 30
 press you y
 see you 'approved'
 ends executed
-has_dollars "$OWNER" 42c1d80 || fail "not 70 dollars: $(dollars "$OWNER")"
+has_dollars "$OWNER" 70000000 || fail "not 70 dollars: $(dollars "$OWNER")"
 said 'the card in a small terminal, approved and executed once'
 
 press you 6
@@ -105,7 +83,7 @@ see you 'gives +20\.000000 USDC'
 close you
 bursar_ deny "$(bursar requests --json | grep -oE '"id": ?"[0-9a-f-]{36}"' | head -1 | grep -oE '[0-9a-f-]{36}')"
 ends rejected
-has_dollars "$OWNER" 42c1d80 || fail 'a denied trade moved money'
+has_dollars "$OWNER" 70000000 || fail 'a denied trade moved money'
 said 'denied: nothing moves, and the agent is told'
 
 kill -9 "$ENGINE"
@@ -113,6 +91,6 @@ wait "$ENGINE" 2>/dev/null || true
 engine
 history=$(bursar history)
 grep -q 'executed' <<<"$history" || fail "forgotten: $history"
-has_dollars "$OWNER" 42c1d80 || fail 'it was traded again'
+has_dollars "$OWNER" 70000000 || fail 'it was traded again'
 said 'once, also after kill -9'
 done_ 'trade'

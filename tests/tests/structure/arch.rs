@@ -507,9 +507,7 @@ fn test_engines_use_no_default_endpoint_or_explorer() {
         let exempt = [
             "bursar/tests/process/others.rs",
             "bursar/tests/process/payer.rs",
-            "tests/journeys/editions.sh",
             "tests/journeys/send.sh",
-            "tests/journeys/trade.sh",
         ];
         if !(opens || starts || sets_rpc) || exempt.contains(&file.as_str()) {
             continue;
