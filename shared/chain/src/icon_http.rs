@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_small_png_is_no_icon() {
+    fn files_other_than_a_small_png_are_not_icons() {
         let valid = png_of(8, 8, png::ColorType::Rgb, &[1, 2, 3]);
         let mut huge = valid.clone();
         // The width and height of IHDR, with its checksum left as it was: neither is decoded.

@@ -259,8 +259,8 @@ pub const ICON_SIDE: u32 = 32;
 pub struct Pixels(Vec<u8>);
 
 impl Pixels {
-    /// The number of bytes.
-    pub const BYTES: usize = 32 * 32 * 4;
+    /// The number of bytes: four for each pixel.
+    pub const BYTES: usize = 4 * (ICON_SIDE as usize).pow(2);
 
     /// Returns a picture of these bytes; `None` if their number is another.
     pub fn new(bytes: Vec<u8>) -> Option<Self> {

@@ -36,7 +36,7 @@ pub enum PublicFault {
 #[derive(Debug, Clone)]
 pub struct PublicClient {
     timeout: Duration,
-    // Constants, except in tests, which have a server of their own.
+    // Constants, except in tests, which start a local server.
     scheme: &'static str,
     port: u16,
     permits: fn(IpAddr) -> bool,
@@ -166,7 +166,9 @@ mod tests {
     async fn a_name_with_a_private_address_is_not_connected_to() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let fault = PublicClient::new(5_000).get("https://localhost/icon.png", 1_000).await;
+        let port = listener.local_addr().unwrap().port();
+        let client = PublicClient { scheme: "http", port, ..PublicClient::new(5_000) };
+        let fault = client.get(&format!("http://localhost:{port}/icon.png"), 1_000).await;
         let fault = fault.unwrap_err().to_string();
         assert!(fault.contains("not public"), "{fault}");
         let names = PublicNames { permits: is_public };

@@ -31,7 +31,7 @@ pub(super) fn shows_pictures(reply: &str) -> bool {
     reply == format!("_Gi={QUERY_ID};OK")
 }
 
-/// Returns the first id of this process, less one. Ids have 24 bits, and those below 256 would be colours of the palette.
+/// Returns the first id of this process. Ids have 24 bits, because a mark holds one as a colour.
 pub(super) fn base_id() -> u32 {
     0x0001_0000_u32.saturating_add((std::process::id() & 0x7fff) << 8)
 }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_no_colours_of_the_palette() {
+    fn ids_fit_a_colour() {
         let base = base_id();
         assert!(base >= 0x1_0000 && base + 255 <= 0xff_ffff);
     }

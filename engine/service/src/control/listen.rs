@@ -62,7 +62,7 @@ impl RunningControl for ControlServer {
     fn stop(&self, folder: &DataFolder) {
         let is_ours = instance::withdraw_control(folder);
         self.stop.cancel();
-        if let Err(error) = if is_ours { std::fs::remove_file(&self.socket) } else { Ok(()) } {
+        if is_ours && let Err(error) = std::fs::remove_file(&self.socket) {
             tracing::debug!(%error, "no socket to remove");
         }
     }

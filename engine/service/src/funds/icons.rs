@@ -31,7 +31,7 @@ pub struct TokenIcons {
     // A mutex instead of an owning task: it is held only to access the map, which has at most a row for each token of
     // our table.
     known: Mutex<BTreeMap<TokenKey, Icon>>,
-    room: Semaphore,
+    turns: Semaphore,
 }
 
 #[derive(Debug)]
@@ -62,8 +62,8 @@ pub struct KnownIcons {
 impl TokenIcons {
     /// Creates an empty store.
     pub fn new(source: Arc<dyn Icons>, clock: Arc<dyn Clock>) -> Self {
-        let room = Semaphore::new(CONCURRENT_MAX);
-        Self { source, clock, known: Mutex::default(), room }
+        let turns = Semaphore::new(CONCURRENT_MAX);
+        Self { source, clock, known: Mutex::default(), turns }
     }
 
     /// Keeps the URLs of the tokens of our table.
@@ -112,8 +112,8 @@ impl TokenIcons {
     }
 
     async fn fetch_one(self: Arc<Self>, key: TokenKey, url: String) {
-        let fetched = match self.room.acquire().await {
-            Ok(_room) => self.source.fetch(&url).await,
+        let fetched = match self.turns.acquire().await {
+            Ok(_turn) => self.source.fetch(&url).await,
             // The semaphore is never closed.
             Err(_closed) => return,
         };

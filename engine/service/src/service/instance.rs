@@ -158,13 +158,16 @@ pub fn publish_control(folder: &DataFolder, control: &ControlFile) -> Result<(),
 /// A file of another engine stays: if this engine's folder was moved, another one may run at its former place.
 pub fn withdraw_control(folder: &DataFolder) -> bool {
     let path = folder.file(CONTROL_FILE);
-    let text = bursar_files::read_text(&path, CONTROL_BYTES_MAX).unwrap_or_default();
-    let control: Option<ControlFile> = serde_json::from_str(&text).ok();
-    let is_ours = control.is_some_and(|control| control.pid == std::process::id());
-    if let Err(error) = if is_ours { fs::remove_file(&path) } else { Ok(()) } {
+    let is_ours = read_control(&path).is_some_and(|control| control.pid == std::process::id());
+    if is_ours && let Err(error) = fs::remove_file(&path) {
         tracing::debug!(%error, "no control file to remove");
     }
     is_ours
+}
+
+/// Reads a control file; `None` if it is missing or damaged.
+fn read_control(path: &Path) -> Option<ControlFile> {
+    serde_json::from_str(&bursar_files::read_text(path, CONTROL_BYTES_MAX).ok()?).ok()
 }
 
 /// Returns how to reach the engine that runs on the folder, if there is one.
@@ -195,10 +198,9 @@ pub fn running_at(folder: &Path) -> Result<Option<ControlFile>, Fault> {
             ),
         ));
     }
-    let Ok(text) = bursar_files::read_text(&path, CONTROL_BYTES_MAX) else { return Ok(None) };
-    let control: Option<ControlFile> = serde_json::from_str(&text).ok();
     // A killed engine leaves its file behind, and the new holder of the lock may not have replaced it yet.
-    let Some(control) = control.filter(|control| is_alive(control.pid)) else { return Ok(None) };
+    let control = read_control(&path).filter(|control| is_alive(control.pid));
+    let Some(control) = control else { return Ok(None) };
     let former = Path::new(&control.socket);
     let here = former.file_name().map(|name| folder.join(name));
     if here.is_some_and(|here| here != former && !former.exists() && here.exists()) {
