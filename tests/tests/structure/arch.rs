@@ -57,6 +57,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         ("bursar-x402", &["bursar-core"]),
         ("bursar-uniswap", &["bursar-core"]),
         ("bursar-morpho", &["bursar-core"]),
+        ("bursar-mandate", &["bursar-core", "bursar-x402"]),
         ("bursar-ledger", &["bursar-core", "bursar-x402"]),
         ("bursar-device", &["bursar-ledger"]),
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
@@ -418,6 +419,7 @@ fn addresses_are_read_by_one_parser() {
         "proxy/src",
         "shared/serve/src",
         "shared/morpho/src",
+        "shared/mandate/src",
         "shared/uniswap/src",
     ];
     let code: Vec<PathBuf> =

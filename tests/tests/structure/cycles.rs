@@ -18,6 +18,7 @@ const CRATES: &[&str] = &[
     "shared/control",
     "shared/x402",
     "shared/morpho",
+    "shared/mandate",
     "shared/uniswap",
     "shared/ledger",
     "shared/outbound",
