@@ -15,7 +15,7 @@ cd "$WORK"
 
 # shell NAME COMMAND SETUP: a terminal that runs this shell with completions.
 shell() {
-  tmux new-session -d -s "$1" -x 120 -y 40 "TERM=tmux-256color HOME=$WORK $2"
+  tmux new-session -d -s "$1" -n "$1" -x 120 -y 40 "TERM=tmux-256color HOME=$WORK $2"
   tmux set-option -t "$1" status off >/dev/null
   until_true "$1 does not start" prompts "$1"
   run "$1" "$3"
@@ -30,8 +30,9 @@ completes() {
   press "$1" Tab
   see "$1" "$3"
 }
-# In Elvish, Ctrl-L opens a list.
-empty_line() { press "$1" C-c; [ "$1" = elvish ] || press "$1" C-l; }
+# Ctrl-U is a key like any other, while Ctrl-C interrupts a completion that is still running and leaves its line. In
+# Elvish, Ctrl-L opens a list.
+empty_line() { press "$1" C-u; [ "$1" = elvish ] || press "$1" C-l; }
 
 check() {
   completes "$1" 'bursar poli' 'bursar policy '

@@ -28,13 +28,18 @@ cleanup() {
   tmux kill-server 2>/dev/null || true
   for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
-  rm -rf "$WORK"
+  # A shell or its daemon may still write its history there.
+  for _ in $(seq 100); do
+    rm -rf "$WORK" 2>/dev/null && return
+    command sleep 0.05
+  done
 }
 trap cleanup EXIT
 
-# terminal NAME COLUMNS ROWS: opens one with a shell in it.
+# terminal NAME COLUMNS ROWS: opens one with a shell in it. Its window has its name: tmux otherwise names a window after
+# the program in it for half a second, and keys for the terminal `bash` reach the window `bash` of another terminal.
 terminal() {
-  tmux new-session -d -s "$1" -x "$2" -y "$3" "PS1='$ ' TERM=tmux-256color bash --norc --noprofile"
+  tmux new-session -d -s "$1" -n "$1" -x "$2" -y "$3" "PS1='$ ' TERM=tmux-256color bash --norc --noprofile"
   tmux set-option -t "$1" status off >/dev/null
   see "$1" '\$ '
 }
