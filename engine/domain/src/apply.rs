@@ -7,6 +7,7 @@ mod agents;
 mod allowances;
 mod journal;
 mod loans;
+mod mandates;
 mod payees;
 mod payments;
 mod permits;
@@ -107,6 +108,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::LoanWrittenOff { place, from, to } => {
             loans::subtract(state, *place, from.left_after(*to));
         }
+        Event::Mandate(event) => mandates::apply(state, event, at),
         Event::EditionNamed { edition } => state.journal_edition = *edition,
         Event::PayeeNamed { payee, label } => payees::name(state, *payee, label.as_ref()),
         Event::TradeFeeCounted { id, fee } => plans::count_fee(state, id, *fee),

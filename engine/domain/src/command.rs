@@ -20,6 +20,7 @@ use crate::event::AddressAdded;
 use crate::idempotency::Prior;
 use crate::identity::Identity;
 use crate::loans::LoanPlace;
+use crate::mandates::MandateAction;
 use crate::outboxes::Send;
 use crate::payee::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
@@ -224,6 +225,7 @@ pub enum Action {
     },
     /// The engine started or the wallet was unlocked: resume the open submissions of this outbox.
     ResumeOutbox(OutboxKey),
+    Mandate(MandateAction),
     /// Time has passed: expire the holds and renew the allowances that are due.
     Tick,
     /// The wallet was unlocked or the agents thawed: sign authorized requests that are still unsigned.

@@ -4,6 +4,7 @@ mod agents;
 mod intake;
 mod journal;
 mod loans;
+mod mandates;
 mod outboxes;
 mod payees;
 mod payments;
@@ -107,6 +108,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Send(send) => outboxes::send(state, command, send),
         Action::Outbox { key, input } => outboxes::apply_input(state, command, key, input),
         Action::ResumeOutbox(key) => Ok(outboxes::resume(state, command, key)),
+        Action::Mandate(action) => mandates::decide(state, command, action),
         Action::Tick => Ok(requests::tick(state, command)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }

@@ -1,7 +1,7 @@
 //! The result of a decision: events to record, effects to perform, and the reply to the caller.
 
 use bursar_core::codes::Code;
-use bursar_core::ids::RequestId;
+use bursar_core::ids::{AgentId, RequestId};
 use bursar_submit::OutboxKey;
 
 use crate::command::Command;
@@ -27,6 +27,8 @@ pub enum Effect {
     Sign(RequestId),
     /// Sign the permit of this request's plan.
     SignPermit(RequestId),
+    /// Sign the issued mandate of this agent.
+    SignMandate(AgentId),
     /// Perform this action for an outbox.
     Outbox(OutboxKey, bursar_submit::Action),
 }

@@ -26,6 +26,7 @@ use crate::assets::ForeignAsset;
 use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::loans::LoanPlace;
+use crate::mandates::MandateEvent;
 use crate::outboxes::Send;
 use crate::payee::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
@@ -346,6 +347,8 @@ pub enum Event {
     EditionNamed {
         edition: EditionName,
     },
+    /// The mandate of an agent changed.
+    Mandate(MandateEvent),
 }
 
 impl Event {

@@ -74,6 +74,8 @@ pub mod lines;
 pub mod loan_context;
 pub mod loan_text;
 pub mod loans;
+pub mod mandate_terms;
+pub mod mandates;
 pub mod outboxes;
 pub mod payee;
 pub mod payees;

@@ -171,6 +171,9 @@ pub struct Request {
     pub ask: LaneAsk,
     pub identity: Identity,
     pub status: Status,
+    /// The mandate that was in force when the payment was authorized.
+    #[serde(default, with = "bursar_core::stored::added_in_form_9")]
+    pub mandate: Option<bursar_mandate::MandateId>,
 }
 
 /// The status of a request, which never moves back.
@@ -240,10 +243,7 @@ impl PaymentAsk {
 
     /// Returns the data about a token outside our table; `None` for a reference stablecoin.
     pub fn foreign(&self) -> Option<&ForeignAsset> {
-        match &self.price {
-            Price::Reference => None,
-            Price::Foreign(asset) => Some(asset),
-        }
+        if let Price::Foreign(asset) = &self.price { Some(asset) } else { None }
     }
 
     /// Returns whether the price is unknown; no limit can apply to such a payment, so it is never signed.

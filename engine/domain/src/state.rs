@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::agents::{Agent, PolicyRecord};
 use crate::assess::trading::Commitments;
 use crate::loans::Loans;
+use crate::mandates::Mandates;
 use crate::outboxes::Outboxes;
 use crate::payee::Payee;
 use crate::plan::Quote;
@@ -97,6 +98,8 @@ pub struct State {
     pub unanswered: Arc<BTreeMap<RequestId, Arc<Request>>>,
     /// The operator's labels of payees.
     pub payee_names: Arc<BTreeMap<Payee, PayeeLabel>>,
+    /// The mandates of the agents.
+    pub mandates: Arc<Mandates>,
 }
 
 impl State {
@@ -137,6 +140,7 @@ impl State {
             waiting: Arc::clone(&self.waiting),
             unanswered: Arc::clone(&self.unanswered),
             payee_names: Arc::clone(&self.payee_names),
+            mandates: Arc::clone(&self.mandates),
         }
     }
 

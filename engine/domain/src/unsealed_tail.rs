@@ -110,7 +110,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::PromptFailed { .. }
         | Event::DeviceWaitEnded { end: WaitEnd::Refused, .. }
         | Event::PaymentLapsed { .. }
-        | Event::AuthorizationsLapsed => false,
+        | Event::AuthorizationsLapsed
+        // A forged mandate would be signed, or a true one would no longer be shown.
+        | Event::Mandate(_) => false,
     }
 }
 

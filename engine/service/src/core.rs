@@ -10,6 +10,7 @@
 pub mod handle;
 mod judgement;
 mod publish;
+mod slips;
 mod snapshot;
 mod trade_ends;
 
@@ -33,6 +34,7 @@ use bursar_x402::Echo;
 use bursar_x402::signature::Signature65;
 
 pub use publish::View;
+use slips::ToSign;
 use snapshot::decode_state;
 
 use crate::edition::{Edition, Retention};
@@ -283,6 +285,7 @@ impl Core {
                 .filter_map(|effect| match effect {
                     Effect::Sign(id) => Some(ToSign::Payment(*id)),
                     Effect::SignPermit(id) => Some(ToSign::Permit(*id)),
+                    Effect::SignMandate(agent) => Some(ToSign::Mandate(agent.clone())),
                     Effect::Outbox(..) => None,
                 })
                 .collect(),
@@ -290,7 +293,7 @@ impl Core {
                 .into_iter()
                 .filter_map(|effect| match effect {
                     Effect::Outbox(key, action) => Some((key, action)),
-                    Effect::Sign(_) | Effect::SignPermit(_) => None,
+                    Effect::Sign(_) | Effect::SignPermit(_) | Effect::SignMandate(_) => None,
                 })
                 .collect(),
             must_be_durable: must_be_durable && !matches!(command.action, Action::Signed { .. }),
@@ -425,20 +428,7 @@ impl Core {
             self.gate.raise();
         }
         let epoch = self.gate.epoch();
-        let issue = |to_sign: &ToSign| {
-            let request = match to_sign {
-                ToSign::Payment(id) => {
-                    self.state.authorized.get(id).or_else(|| self.state.waiting.get(id))?
-                }
-                ToSign::Permit(id) => self.state.executing.get(id)?,
-            };
-            let agent = self.state.agents.get(&request.agent)?;
-            let proof = proof.filter(|_any| !agent.suspended && self.state.frozen.is_none())?;
-            match to_sign {
-                ToSign::Payment(_) => Slip::issue(proof, request, epoch),
-                ToSign::Permit(_) => Slip::for_permit(proof, request, epoch),
-            }
-        };
+        let issue = |to_sign: &ToSign| slips::issue(&self.state, proof, to_sign, epoch);
         // A freeze stops agents. The operator's transfers continue.
         let work = |(outbox, action): (OutboxKey, OutboxAction)| {
             let order = match &action {
@@ -555,13 +545,6 @@ impl DraftResult {
             Self::Refused(_) => None,
         }
     }
-}
-
-/// A signature that an action permits for a request.
-#[derive(Debug, Clone, Copy)]
-enum ToSign {
-    Payment(RequestId),
-    Permit(RequestId),
 }
 
 /// An action that is decided and applied but not yet on disk.

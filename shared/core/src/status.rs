@@ -359,6 +359,12 @@ pub enum EntryKind {
     LoanWithdrawalBooked,
     #[strum(serialize = "loan.written_off")]
     LoanWrittenOff,
+    #[strum(serialize = "mandate.issued")]
+    MandateIssued,
+    #[strum(serialize = "mandate.signed")]
+    MandateSigned,
+    #[strum(serialize = "mandate.ended")]
+    MandateEnded,
     #[strum(serialize = "payee.named")]
     PayeeNamed,
     #[strum(serialize = "venue.trusted")]

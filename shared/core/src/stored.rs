@@ -6,7 +6,7 @@
 //!
 //! 1. A variant is appended to an enum. Older values do not contain it, so no new form is needed.
 //! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST_FORM`], add a module next to
-//!    [`added_in_form_8`], and mark the field with `#[serde(default, with = "stored::added_in_form_8")]`. In an older
+//!    [`added_in_form_9`], and mark the field with `#[serde(default, with = "stored::added_in_form_9")]`. In an older
 //!    form it reads as its default.
 //! 3. Any other change is a new event next to the old one, which is still read. Nothing is removed, reordered, or
 //!    inserted between variants.
@@ -20,7 +20,7 @@ use std::cell::Cell;
 pub const OLDEST_READABLE_FORM: u8 = 7;
 
 /// The newest form.
-pub const NEWEST_FORM: u8 = 8;
+pub const NEWEST_FORM: u8 = 9;
 
 thread_local! {
     // Thread-local, because neither serde nor postcard passes a context to a field.
@@ -65,36 +65,50 @@ impl Drop for FormGuard {
     }
 }
 
-/// For fields that form 8 added.
-pub mod added_in_form_8 {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+/// Defines the module for fields that a form added.
+macro_rules! added_in_form {
+    ($(#[$doc:meta])* $name:ident, $form:literal) => {
+        $(#[$doc])*
+        pub mod $name {
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    const FORM: u8 = 8;
+            /// Writes the field, or nothing in an older form.
+            ///
+            /// # Errors
+            /// Those of the serializer.
+            pub fn serialize<T, S>(value: &T, to: S) -> Result<S::Ok, S::Error>
+            where
+                T: Serialize + Default + PartialEq,
+                S: Serializer,
+            {
+                super::write_since($form, value, to)
+            }
 
-    /// Writes the field, or nothing in an older form.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<T, S>(value: &T, to: S) -> Result<S::Ok, S::Error>
-    where
-        T: Serialize + Default + PartialEq,
-        S: Serializer,
-    {
-        super::write_since(FORM, value, to)
-    }
-
-    /// Reads the field, or returns its default in an older form.
-    ///
-    /// # Errors
-    /// Those of the deserializer.
-    pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
-    where
-        T: Deserialize<'de> + Default,
-        D: Deserializer<'de>,
-    {
-        super::read_since(FORM, from)
-    }
+            /// Reads the field, or returns its default in an older form.
+            ///
+            /// # Errors
+            /// Those of the deserializer.
+            pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+            where
+                T: Deserialize<'de> + Default,
+                D: Deserializer<'de>,
+            {
+                super::read_since($form, from)
+            }
+        }
+    };
 }
+
+added_in_form!(
+    /// For fields that form 8 added.
+    added_in_form_8,
+    8
+);
+added_in_form!(
+    /// For fields that form 9 added.
+    added_in_form_9,
+    9
+);
 
 fn write_since<T, S>(form: u8, value: &T, to: S) -> Result<S::Ok, S::Error>
 where
@@ -138,7 +152,7 @@ mod tests {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Now {
         first: u8,
-        #[serde(default, with = "added_in_form_8")]
+        #[serde(default, with = "added_in_form_9")]
         added: Option<u16>,
         last: String,
     }

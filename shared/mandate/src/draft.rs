@@ -13,8 +13,8 @@ use bursar_core::time::Utc;
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 
+use crate::form::{DECIMALS, TYPE, VERSION};
 use crate::ids::{MandateId, PolicyId};
-use crate::{DECIMALS, TYPE, VERSION};
 
 /// The first 16 hex digits of SHA-256 over the hex SHA-256 of an agent's credential.
 ///
@@ -28,7 +28,9 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// The limits for payments, in millionths of the currency. Zero means nothing, never "no limit".
+/// The limits for payments, in millionths of the currency.
+///
+/// Zero means nothing, never "no limit".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Symbol of the currency in which the limits are stated.
@@ -48,7 +50,8 @@ pub enum AgentMember {
 }
 
 impl AgentMember {
-    fn as_str(self) -> &'static str {
+    /// Returns the name of the member.
+    pub fn text(self) -> &'static str {
         match self {
             Self::Id => "id",
             Self::Code => "code",
@@ -105,7 +108,7 @@ impl Draft {
     fn unsigned(&self) -> Object {
         let Terms { agent, fingerprint, policy_id, limits, networks, wallet } = &self.terms;
         let agent = Object::new()
-            .with(self.agent_member.as_str(), agent.as_str())
+            .with(self.agent_member.text(), agent.as_str())
             .with("authKeyFingerprint", fingerprint.to_string());
         let limits = Object::new()
             .with("currency", limits.currency.as_str())

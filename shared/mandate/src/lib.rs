@@ -8,24 +8,11 @@
 //! - [`read`] reads a mandate of any issuer and checks form, signature and signer.
 
 mod draft;
+mod form;
 mod ids;
 mod presented;
 
 pub use draft::{AgentMember, Draft, Fingerprint, Limits, Terms};
+pub use form::LIMIT_MAX;
 pub use ids::{MandateId, PolicyId};
 pub use presented::{BYTES_MAX, Defect, Presented, Statement, Unreadable, read};
-
-/// The largest limit that a registry accepts, in millionths of the currency.
-pub const LIMIT_MAX: u64 = 1_000_000_000_000_000;
-
-/// `type` of every mandate.
-const TYPE: &str = "IntentMandate";
-
-/// `version` of the mandates that we issue.
-const VERSION: &str = "ap2.primer/v0.1";
-
-/// Decimals of the limits.
-const DECIMALS: u64 = 6;
-
-/// Members that stand outside the signature.
-const UNSIGNED_MEMBERS: [&str; 3] = ["signature", "registryId", "registryUrl"];

@@ -5,7 +5,7 @@ use bursar_core::canonical::to_python;
 use bursar_core::json::{JsonError, Object, Value, parse_few};
 use bursar_x402::signature::{Signature65, SignatureError, recover};
 
-use crate::{LIMIT_MAX, TYPE, UNSIGNED_MEMBERS};
+use crate::form::{LIMIT_MAX, TYPE, UNSIGNED_MEMBERS};
 
 /// The longest mandate that is read, in bytes.
 pub const BYTES_MAX: usize = 65_536;
@@ -46,7 +46,9 @@ pub enum Defect {
     SignerDoesNotPay,
 }
 
-/// What a mandate states, as far as it can be read. Every text is foreign.
+/// What a mandate states, as far as it can be read.
+///
+/// Every text is foreign.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statement {
     pub id: Option<String>,
@@ -76,7 +78,7 @@ pub struct Presented {
     pub text: String,
     /// The address whose key made the signature over the text.
     pub signer: Option<Address>,
-    /// Id and URL that a registry added, outside the signature. Foreign texts.
+    /// Id and URL that a registry added, outside the signature.
     pub registry: [Option<String>; 2],
     /// Empty for a good mandate.
     pub defects: Vec<Defect>,

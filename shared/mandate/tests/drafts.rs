@@ -1,5 +1,7 @@
 //! The mandates that we issue: the same text for the same terms, and good for every verifier.
 
+#![expect(clippy::unwrap_used, reason = "helpers of an integration test stand outside #[test]")]
+
 use alloy_primitives::Address;
 use bursar_core::json::Value;
 use bursar_core::money::Usd;

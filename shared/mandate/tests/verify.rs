@@ -1,5 +1,7 @@
 //! Mandates of other issuers: signed by eth-account over CPython's text, changed in every byte, and hostile.
 
+#![expect(clippy::unwrap_used, reason = "helpers of an integration test stand outside #[test]")]
+
 use bursar_core::json::{Object, Value, parse};
 use bursar_mandate::{BYTES_MAX, Defect, Unreadable, read};
 
@@ -139,8 +141,9 @@ fn a_signature_is_refused_for_each_of_its_own_reasons() {
     // The twin with the high s recovers to the same key, and is refused.
     let order = "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
     let order: alloy_primitives::U256 = order.parse().unwrap();
-    let s: alloy_primitives::U256 = format!("0x{}", &valid[66..130]).parse().unwrap();
-    let twin = format!("{}{:064x}{other}", &valid[..66], order - s);
+    let (r, rest) = valid.split_at(66);
+    let s: alloy_primitives::U256 = format!("0x{}", rest.split_at(64).0).parse().unwrap();
+    let twin = format!("{r}{:064x}{other}", order - s);
     let found = defects(&signature("value", &twin));
     assert!(matches!(found[..], [Defect::Signature(_)]), "{found:?}");
 }

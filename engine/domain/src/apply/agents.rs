@@ -6,6 +6,7 @@ use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name};
 use bursar_core::time::Utc;
 
+use super::mandates;
 use crate::agents::{Agent, Commission, Credential, FailedPlans, Refusals, Usage};
 use crate::allowance::{Window, WindowStart};
 use crate::state::State;
@@ -73,4 +74,5 @@ pub(super) fn commission(
 pub(super) fn delete(state: &mut State, id: &AgentId) {
     Arc::make_mut(&mut state.retired).insert(id.clone());
     Arc::make_mut(&mut state.agents).remove(id);
+    mandates::forget_unsigned(state, id);
 }

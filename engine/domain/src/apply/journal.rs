@@ -5,15 +5,16 @@ use std::sync::Arc;
 use bursar_core::card::Lane;
 use bursar_core::time::Utc;
 
-use super::payments;
+use super::{mandates, payments};
 use crate::allowance::{Window, WindowStart};
 use crate::state::State;
 
-/// Drops the unsigned transactions and the unsigned authorizations of an accepted journal.
+/// Drops the unsigned transactions, authorizations and mandates of an accepted journal.
 pub(super) fn accept(state: &mut State, at: Utc) {
     state.noted_entry = 0;
     Arc::make_mut(&mut state.outboxes).drop_unsigned(at);
     payments::drop_unsigned(state);
+    mandates::drop_unsigned(state);
 }
 
 /// Counts the day's allowances as spent, because spending since the backup is unknown.
@@ -21,6 +22,7 @@ pub(super) fn accept(state: &mut State, at: Utc) {
 /// Reservations of held requests need no change: those requests have ended.
 pub(super) fn restore(state: &mut State, start: &WindowStart, at: Utc) {
     state.restored = Some(at);
+    mandates::drop_unsigned(state);
     state.unattended.begin(start.clone());
     state.unattended.spend_all();
     let policies = Arc::clone(&state.policies);

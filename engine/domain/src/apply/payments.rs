@@ -58,7 +58,10 @@ pub(super) fn release(
 }
 
 /// Counts an authorized payment as spent, and keeps it until it can no longer be redeemed.
-pub(super) fn spend(state: &mut State, request: Request) -> Arc<Request> {
+///
+/// The payment keeps the id of the mandate in force, because a later lookup would find another one.
+pub(super) fn spend(state: &mut State, mut request: Request) -> Arc<Request> {
+    request.mandate = state.mandates.in_force(&request.agent).map(|signed| signed.issued.draft.id);
     allowances::spend(state, &request.agent, Lane::Payment, request.ask.usd());
     let request = Arc::new(request);
     // `lapses_at` is always `Some` here: all callers have just authorized the request.

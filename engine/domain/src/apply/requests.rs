@@ -31,6 +31,7 @@ pub(super) fn receive(
         ask: asked.ask.clone(),
         identity: asked.identity.clone(),
         status,
+        mandate: None,
     }
 }
 

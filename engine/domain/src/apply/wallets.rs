@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bursar_core::ids::{Name, SeedId};
 use bursar_core::time::Utc;
 
+use super::mandates;
 use crate::event::AddressAdded;
 use crate::state::State;
 use crate::wallets::{PayingAddress, Seed, Wallet};
@@ -26,6 +27,7 @@ pub(super) fn delete(state: &mut State) {
     state.wallet = None;
     state.noted_entry = 0;
     state.passwords_refused = 0;
+    mandates::clear(state);
 }
 
 /// Records that the correct password was entered.

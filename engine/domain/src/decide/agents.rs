@@ -198,7 +198,10 @@ pub(super) fn thaw(state: &State, command: &Command) -> Result<Decision, Refusal
     Ok(Decision::done(events))
 }
 
-fn registered_agent<'a>(state: &'a State, agent: &AgentId) -> Result<&'a Arc<Agent>, Refusal> {
+pub(super) fn registered_agent<'a>(
+    state: &'a State,
+    agent: &AgentId,
+) -> Result<&'a Arc<Agent>, Refusal> {
     state.agents.get(agent).ok_or_else(|| {
         Refusal::because(
             Code::NothingFound,

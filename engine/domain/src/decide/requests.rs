@@ -10,7 +10,7 @@ use bursar_core::limits::PADDING_BYTES_PER_DAY_MAX;
 
 use super::intake::{Intake, Queue};
 use super::unattended::exceeds_daily_limit;
-use super::{loans, payments, plans, prompts, steps, trades};
+use super::{loans, mandates, payments, plans, prompts, steps, trades};
 use crate::agents::Agent;
 use crate::approval::{FreshPrices, fresh_prices, fresh_verdict, may_be_approved, may_work};
 use crate::assess::{Verdict, hold, is_full};
@@ -339,6 +339,7 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
         events.extend(unattended_day_if_due(state, moment));
         events.extend(plans::stop_overdue(state, moment));
         events.extend(prompts::lapsed_events(state, moment));
+        events.extend(mandates::overdue(state, moment));
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
         if events.is_empty() && state.burst_lapses_at().is_some_and(|at| at <= now) {
             events.push(Event::AuthorizationsLapsed);

@@ -6,7 +6,7 @@ use bursar_ledger::command::{AnswerFault, Command, read_answer, read_empty};
 use bursar_ledger::payment;
 use bursar_ledger::signature::DeviceSignature;
 use bursar_ledger::status::Meaning;
-use bursar_ledger::{transaction, typed_data};
+use bursar_ledger::{message, transaction, typed_data};
 use bursar_submit::Payload;
 use bursar_x402::signature::Signature65;
 use bursar_x402::typed_data::{TokenDomain, struct_hash};
@@ -77,6 +77,10 @@ impl Prompt {
                     None => transaction::Unsigned::Typed(&bytes),
                 };
                 let commands = transaction::ask(path, unsigned)?;
+                return Ok(Self { commands, switch: Switch::BlindSigning });
+            }
+            Terms::Mandate(draft) => {
+                let commands = message::ask(path, draft.text().as_bytes())?;
                 return Ok(Self { commands, switch: Switch::BlindSigning });
             }
         };

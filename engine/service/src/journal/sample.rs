@@ -52,5 +52,6 @@ pub(super) fn authorized_request(seq: u64, identity: Identity, at: Utc) -> Reque
             by: Approver::Operator(Client::Inside),
             signature: None,
         },
+        mandate: None,
     }
 }

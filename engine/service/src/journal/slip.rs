@@ -4,7 +4,9 @@ use alloy_primitives::{Address, B256};
 use bursar_core::ids::RequestId;
 use bursar_core::networks::ChainId;
 use bursar_domain::Request;
+use bursar_domain::mandates::IssuedMandate;
 use bursar_domain::plan::Execution;
+use bursar_mandate::{Draft, MandateId};
 use bursar_submit::{Outbox, SubmissionId, Unsigned};
 use bursar_uniswap::Permit;
 use bursar_x402::authorization::Authorization;
@@ -19,11 +21,18 @@ pub enum Subject {
     Request(RequestId),
     /// The permit of a trade's plan.
     Permit(RequestId),
+    /// The text of a mandate.
+    Mandate(MandateId),
     /// One attempt of a submission.
     Attempt { submission: SubmissionId, attempt: usize },
 }
 
 impl Subject {
+    /// Returns whether the signature is for a mandate, for which no money waits.
+    pub(crate) fn is_mandate(&self) -> bool {
+        matches!(self, Self::Mandate(_))
+    }
+
     /// Returns whether the signature is for this request: its payment, its permit, or the open step of its plan.
     pub(crate) fn belongs_to(&self, request: &Request) -> bool {
         match self {
@@ -32,6 +41,7 @@ impl Subject {
                 let step = request.execution().and_then(Execution::open_step);
                 step.is_some_and(|step| step.submission == *submission)
             }
+            Self::Mandate(_) => false,
         }
     }
 }
@@ -39,9 +49,18 @@ impl Subject {
 /// The content whose hash is the digest, for signers that show it to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Terms {
-    Payment { token: TokenDomain, authorization: Authorization },
-    Permit { chain: ChainId, permit2: Address, permit: Permit },
+    Payment {
+        token: TokenDomain,
+        authorization: Authorization,
+    },
+    Permit {
+        chain: ChainId,
+        permit2: Address,
+        permit: Permit,
+    },
     Transaction(Unsigned),
+    /// A personal message (EIP-191).
+    Mandate(Box<Draft>),
 }
 
 impl Terms {
@@ -51,6 +70,7 @@ impl Terms {
             Self::Payment { token, authorization } => Some(token.digest(authorization)),
             Self::Permit { chain, permit2, permit } => permit.digest(*chain, *permit2).ok(),
             Self::Transaction(unsigned) => Some(unsigned.digest()),
+            Self::Mandate(draft) => Some(draft.digest()),
         }
     }
 }
@@ -125,16 +145,34 @@ impl Slip {
         signable.then_some(SigningOrder { slip, terms: Terms::Transaction(unsigned) })
     }
 
+    /// Issues the slip of an issued mandate; `None` if its text is not the text of its terms.
+    pub(crate) fn for_mandate(
+        _on_disk: &Committed,
+        issued: &IssuedMandate,
+        epoch: u64,
+    ) -> Option<SigningOrder> {
+        let draft = &issued.draft;
+        // The text is built again from the terms: the text in the entry alone is not trusted.
+        let slip = Self {
+            subject: Subject::Mandate(draft.id),
+            signer: draft.terms.wallet,
+            digest: draft.digest(),
+            epoch,
+        };
+        let terms = Terms::Mandate(Box::new(draft.clone()));
+        (draft.text() == issued.text).then_some(SigningOrder { slip, terms })
+    }
+
     /// Returns the object to sign.
     pub fn subject(&self) -> Subject {
         self.subject
     }
 
-    /// Returns the request whose payment this slip authorizes; `None` for a permit or a transaction.
+    /// Returns the request whose payment this slip authorizes; `None` for anything else.
     pub fn request(&self) -> Option<RequestId> {
         match self.subject {
             Subject::Request(id) => Some(id),
-            Subject::Permit(_) | Subject::Attempt { .. } => None,
+            Subject::Permit(_) | Subject::Attempt { .. } | Subject::Mandate(_) => None,
         }
     }
 

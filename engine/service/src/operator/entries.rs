@@ -1,6 +1,7 @@
 //! Entries of the journal in words: recorded ones, and those that a dry run would record.
 
 mod describe;
+mod mandates;
 pub(super) mod outboxes;
 
 use bursar_control::answers::ActivityRow;

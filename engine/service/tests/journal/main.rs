@@ -83,6 +83,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
             at: Utc(0),
             was_held: false,
         },
+        mandate: None,
     };
     postcard::to_allocvec(&request).unwrap()
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bursar_core::stored;
 use bursar_core::time::Utc;
 use bursar_domain::{Event, State};
 use bursar_engine::journal::{Batch, Checkpoints, RedbStore, Store};
@@ -186,9 +187,16 @@ impl Forger {
                 .map(|(seq, bytes)| (seq.value(), bytes.value().to_vec()))
                 .collect();
             for (seq, bytes) in all {
-                let mut request = postcard::from_bytes(&bytes).unwrap();
+                // A record whose first byte is not zero has no mark of its form: it is of the oldest one.
+                let (form, record) = match bytes.as_slice() {
+                    [0, form, record @ ..] => (*form, record),
+                    record => (stored::OLDEST_READABLE_FORM, record),
+                };
+                let mut request =
+                    stored::read_in_form(form, || postcard::from_bytes(record)).unwrap();
                 change(&mut request);
-                let bytes = postcard::to_allocvec(&request).unwrap();
+                let record = postcard::to_allocvec(&request).unwrap();
+                let bytes = [&[0, stored::NEWEST_FORM][..], &record].concat();
                 table.insert(seq, bytes.as_slice()).unwrap();
             }
         }

@@ -368,6 +368,9 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::AgentSuspended
         | EntryKind::AgentResumed
         | EntryKind::AgentDeleted
+        | EntryKind::MandateIssued
+        | EntryKind::MandateSigned
+        | EntryKind::MandateEnded
         | EntryKind::AllowanceRenewed => &[Topic::Agents, Topic::Status, Topic::Requests],
         EntryKind::PolicySet | EntryKind::PolicyDeleted => {
             &[Topic::Policies, Topic::Agents, Topic::Requests]

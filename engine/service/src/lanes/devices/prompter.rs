@@ -386,6 +386,11 @@ impl Prompter {
                 let unsigned = request.and_then(|request| request.permit_digest());
                 is_valid && unsigned == Some(order.slip.digest()) && self.is_in_time(order)
             }
+            Subject::Mandate(id) => {
+                is_valid
+                    && view.state.mandates.find_unsigned(id).is_some()
+                    && self.is_in_time(order)
+            }
         }
     }
 
@@ -416,6 +421,7 @@ impl Prompter {
                 open.until.filter(|_any| is_call)?
             }
             (Subject::Permit(id), _) => view.state.executing.get(&id)?.execution()?.until.utc,
+            (Subject::Mandate(id), _) => view.state.mandates.find_unsigned(id)?.until.as_ref()?.utc,
             (Subject::Request(_), _) => return None,
         };
         Some(prompt_end(terms_end))

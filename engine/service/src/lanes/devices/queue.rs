@@ -208,13 +208,20 @@ impl DeviceQueue {
     }
 
     /// Returns the entries to try next, in order: for each address the oldest transaction, then the oldest plan, then
-    /// the oldest payment. The job of the plan whose turn it is comes first.
+    /// the oldest payment, then the oldest mandate. The job of the plan whose turn it is comes first.
     ///
     /// After a turn without an order, the payments of the address go before its plans. Otherwise plans whose nodes do
     /// not answer would take turn after turn.
     fn entries_to_try(&self, view: &View) -> Vec<NextEntry> {
+        let jobs = self.jobs.iter().enumerate();
+        let (mandates, mut jobs): (Vec<_>, Vec<_>) =
+            jobs.partition(|(_index, job)| job.order.slip.subject().is_mandate());
         let mut served = BTreeSet::new();
-        let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
+        let mandates = mandates
+            .into_iter()
+            .filter(|(_index, job)| served.insert(job.order.slip.signer()))
+            .map(|(index, _job)| NextEntry::Job(index));
+        let mut served = BTreeSet::new();
         let is_first = |job: &Job| {
             self.plan_with_turn.is_some_and(|id| self.prompter.belongs_to(&job.order, id))
         };
@@ -228,6 +235,7 @@ impl DeviceQueue {
             || view.untrusted_reason.is_some()
             || view.state.frozen.is_some()
         {
+            next.extend(mandates);
             return next;
         }
         let mut served = BTreeSet::new();
@@ -242,6 +250,7 @@ impl DeviceQueue {
         next.extend(early.into_iter().map(by_index));
         next.extend(payments.map(NextEntry::Payment));
         next.extend(late.into_iter().map(by_index));
+        next.extend(mandates);
         next
     }
 

@@ -24,6 +24,8 @@ pub(super) enum ShownData {
     Call,
     /// A transaction that moves coins only.
     Coins,
+    /// A personal message, which needs no switch.
+    Text,
 }
 
 impl ShownData {
@@ -32,6 +34,7 @@ impl ShownData {
             Terms::Payment { .. } | Terms::Permit { .. } => Self::TypedData,
             Terms::Transaction(unsigned) if unsigned.call.data.is_empty() => Self::Coins,
             Terms::Transaction(_call) => Self::Call,
+            Terms::Mandate(_) => Self::Text,
         }
     }
 }

@@ -19,7 +19,7 @@ use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::{Entry, Event, LaneAsk, Refusal, Request, State, plan_text};
 use bursar_morpho::VenueId;
 
-use super::outboxes;
+use super::{mandates, outboxes};
 use crate::journal::{Reader, StoreError};
 
 /// Completes rows with the requests and the current agent names that entries refer to by id.
@@ -203,6 +203,10 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::EditionNamed { edition } => {
             (EntryKind::EditionNamed, Wallet, Some(edition.text().to_owned()))
+        }
+        Event::Mandate(event) => {
+            let (kind, agent, detail) = mandates::describe(event);
+            (kind, Agent(agent), Some(detail))
         }
         Event::PayeeNamed { payee, label } => {
             (EntryKind::PayeeNamed, Wallet, Some(payee_text(payee, label.as_ref())))
