@@ -9,6 +9,7 @@ mod domains;
 mod endings;
 mod foreign;
 mod loosening;
+mod mandates;
 mod payees;
 mod repeats;
 mod restores;
