@@ -46,6 +46,7 @@ pub(crate) const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("allowances", ["bursar allowances", "bursar allowances --revoke"]),
     ("venues", ["bursar venues", "bursar venues --network base"]),
     ("positions", ["bursar positions", "bursar positions --address research"]),
+    ("mandate", ["bursar mandate create reader", "bursar mandate verify mandate.json"]),
     ("payee", ["bursar payee name <address> \"the printer\"", "bursar payee list"]),
     (
         "history",

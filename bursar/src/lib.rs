@@ -14,6 +14,7 @@ mod engine_command;
 mod examples;
 mod failure;
 mod help;
+mod mandate;
 mod panics;
 mod process;
 mod run;
@@ -28,6 +29,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bursar_control::grammar::{MandateOrder, Order};
 use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
@@ -164,6 +166,9 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
         Command::Version => usage::version(global),
         Command::Help { words } => help::run(global, &words),
         Command::Order(order) => {
+            if let Order::Mandate(MandateOrder::Verify { file }) = &*order {
+                return mandate::verify(global, file);
+            }
             // The answer contains the errors, so the log would repeat them.
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });
             in_runtime(order.name(), global, run::one_shot(global, *order))

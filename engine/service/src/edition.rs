@@ -7,6 +7,7 @@ use bursar_core::codes::Code;
 use bursar_core::edition::{EditionName, EditionRules};
 use bursar_core::lane::Lane;
 use bursar_core::limits::{SIGNATURE_MEMORY_DAYS_MIN, SNAPSHOT_INTERVAL_ENTRIES_MIN};
+use bursar_mandate::AgentMember;
 
 use crate::journal::Checkpoints;
 use crate::vault::kdf::{KdfBounds, KdfParams};
@@ -52,6 +53,8 @@ pub struct AgentWire {
     pub paths: Paths,
     /// The name of the agent's code in receipts.
     pub receipt_agent: &'static str,
+    /// The name of the agent's code in mandates.
+    pub mandate_agent: AgentMember,
     /// Whether `/receipt` also takes a transaction hash, from this machine.
     pub receipts_by_hash: bool,
     /// Whether the answer with a payment header names the x402 version.
@@ -70,6 +73,7 @@ impl AgentWire {
         read_actions: &["agent_read"],
         paths: Paths::All,
         receipt_agent: "id",
+        mandate_agent: AgentMember::Id,
         receipts_by_hash: false,
         names_version: true,
         unsigned_callback: false,
@@ -96,6 +100,7 @@ impl AgentWire {
             "/openapi.json",
         ]),
         receipt_agent: "code",
+        mandate_agent: AgentMember::Code,
         receipts_by_hash: true,
         names_version: false,
         unsigned_callback: true,
@@ -229,7 +234,8 @@ impl Edition {
             rules: Arc::new(EditionRules::of(EditionName::Desktop)),
             commands: CommandSet {
                 program: EditionName::Desktop.program(),
-                ..Self::full().commands
+                // It reads no file that the operator names.
+                absent: &["--gui", "--headless", "mandate verify"],
             },
             sealed: true,
             folder: FolderRule::NextToProgram("bursar-desk-data"),

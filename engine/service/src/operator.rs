@@ -22,6 +22,7 @@ mod history;
 mod icons;
 mod ledger;
 mod lending;
+mod mandates;
 mod names;
 mod payees;
 mod policies;
@@ -146,6 +147,7 @@ async fn dispatch(
         Order::Venue(order) => lending::venue(engine, order, dialogue).await,
         Order::Positions(order) => lending::positions(engine, order).await,
         Order::Position(order) => lending::position(engine, order, dialogue).await,
+        Order::Mandate(order) => mandates::run(engine, order, dialogue).await,
         Order::Payee(order) => payees::run(engine, order).await,
         Order::History(order) => history::run(engine, order, dialogue).await,
         Order::Activity(order) => activity::list(engine, &order).await,

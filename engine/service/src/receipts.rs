@@ -101,7 +101,7 @@ fn intent(agent_key: &str, state: &State, request: &Request) -> Object {
         .with("name", name.unwrap_or(Value::Null));
     Object::new()
         .with("type", "IntentMandate")
-        .with("mandateId", Value::Null)
+        .with("mandateId", request.mandate.map_or(Value::Null, |id| Value::from(id.to_string())))
         .with("policyName", Value::Null)
         .with("agent", agent)
 }

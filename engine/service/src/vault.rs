@@ -3,6 +3,7 @@
 
 pub mod derive;
 pub mod file;
+pub(crate) mod fingerprint;
 pub mod gate;
 pub mod kdf;
 pub mod sealed;
@@ -24,7 +25,6 @@ use bursar_domain::command::RecoveredWallet;
 use bursar_domain::wallets::{Backing, Wallet};
 use bursar_x402::signature::Signature65;
 use secrecy::{ExposeSecret, SecretBox, SecretString};
-use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::journal::{Head, Slip, Terms};
@@ -33,6 +33,7 @@ use derive::PrivateKey;
 use file::{
     AgentSecret, Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles,
 };
+use fingerprint::agent_check;
 use gate::{Gate, Keyring};
 use kdf::KdfParams;
 use seed::Seed;
@@ -440,13 +441,6 @@ fn seal_keys(wallet: &OpenWallet) -> Vec<SealKey> {
     let retired = wallet.retired_seal_keys().iter();
     let retired = retired.map(|key| Zeroizing::new(*key.expose_secret()));
     std::iter::once(wallet.seal_key()).chain(retired).collect()
-}
-
-/// Hashes an agent's id and secret. The journal stores this check value, so that an older wallet file cannot
-/// bring a replaced secret back.
-fn agent_check(id: &AgentId, secret: &[u8; 32]) -> [u8; 32] {
-    let hash = Sha256::new().chain_update(b"bursar agent secret").chain_update(id.as_str());
-    hash.chain_update(secret).finalize().into()
 }
 
 /// Collects the keys of all addresses and the secrets of all HMAC agents that the journal names. A missing key or

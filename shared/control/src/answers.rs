@@ -9,6 +9,7 @@ mod doctor;
 mod history;
 mod icons;
 mod lending;
+mod mandates;
 mod names;
 mod payees;
 mod plan;
@@ -40,6 +41,7 @@ pub use lending::{
     PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,
     VenuesAnswer, WrittenOffAnswer,
 };
+pub use mandates::{MandateAnswer, MandateCheckAnswer, MandateStatus};
 pub use names::NamesAnswer;
 pub use payees::PayeeAnswer;
 pub use plan::PlanAnswer;
@@ -116,6 +118,9 @@ pub enum Answer {
     Requests { requests: Vec<RequestAnswer> },
     Decided(DecidedAnswer),
     Denials(DenialsAnswer),
+    Mandate(Box<MandateAnswer>),
+    Mandates { mandates: Vec<MandateAnswer> },
+    MandateCheck(Box<MandateCheckAnswer>),
     Payee(PayeeAnswer),
     Payees { payees: Vec<PayeeAnswer> },
     History(HistoryAnswer),

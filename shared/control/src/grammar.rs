@@ -11,6 +11,7 @@ mod config;
 mod history;
 mod lending;
 mod line_error;
+mod mandate;
 pub mod names;
 mod payee;
 mod policy;
@@ -35,6 +36,7 @@ pub use config::ConfigOrder;
 pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
 pub use lending::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
 pub use line_error::{LineError, shorten};
+pub use mandate::MandateOrder;
 pub use payee::PayeeOrder;
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, DENY_USAGE, Deny, RequestsOrder, seconds};
@@ -107,6 +109,9 @@ pub enum Order {
     /// One position: withdraw it, or book its loss; needs a running engine.
     #[command(subcommand)]
     Position(PositionOrder),
+    /// Signed statements of an agent's limits, which merchants can check.
+    #[command(subcommand)]
+    Mandate(MandateOrder),
     /// Your names for payees.
     #[command(subcommand)]
     Payee(PayeeOrder),
@@ -269,6 +274,7 @@ impl Order {
             Order::Venue(order) => order.name(),
             Order::Positions(_) => "positions",
             Order::Position(order) => order.name(),
+            Order::Mandate(order) => order.name(),
             Order::Payee(order) => order.name(),
             Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
             Order::History(_) => "history",

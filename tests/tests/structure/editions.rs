@@ -48,6 +48,7 @@ fn stated(edition: Edition) -> Vec<(&'static str, String)> {
         read_actions,
         paths,
         receipt_agent,
+        mandate_agent,
         receipts_by_hash,
         names_version,
         unsigned_callback,
@@ -66,6 +67,7 @@ fn stated(edition: Edition) -> Vec<(&'static str, String)> {
         ("`/callback`", either(unsigned_callback, "a proof is optional", "with a proof")),
         ("`/receipt`", format!("`{{{receipt_agent}, name}}`")),
         ("`/receipt`", either(receipts_by_hash, "the hash of the transaction", "")),
+        ("`/mandate`", format!("a mandate has `agent.{}`", mandate_agent.text())),
         ("`/agent`", format!("`{}`", skill_type.split(';').next().unwrap())),
         ("networks", either(rules.networks.len() == 6, "six", "")),
         (

@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(of("policy create p --da"), ("policy create p --day ".to_owned(), 1));
         assert_eq!(
             usage("agent commission reader").as_deref(),
-            Some("agent commission <AGENT> <POLICY> <LABEL>")
+            Some("agent commission [OPTIONS] <AGENT> <POLICY> <LABEL>")
         );
         assert_eq!((usage("agent"), usage("nonsense"), usage("")), (None, None, None));
         assert_eq!(of("nonsense x"), ("nonsense x".to_owned(), 0));

@@ -1,6 +1,8 @@
 //! The commands that run only in a shell, because they use files or print keys.
 
-use bursar_control::grammar::{AddressOrder, CommandSet, HistoryOrder, Order, WalletOrder};
+use bursar_control::grammar::{
+    AddressOrder, CommandSet, HistoryOrder, MandateOrder, Order, WalletOrder,
+};
 use bursar_core::edition::EditionName;
 
 /// Returns the sentence that refuses a command which runs only in a shell.
@@ -14,6 +16,9 @@ pub(crate) fn refusal(order: &Order) -> Option<&'static str> {
         }
         Order::Address(AddressOrder::Export { .. }) => {
             "Private keys are shown by `bursar address export` in a shell."
+        }
+        Order::Mandate(MandateOrder::Verify { .. }) => {
+            "To check a file, run `bursar mandate verify` in a shell."
         }
         _any => return None,
     })

@@ -8,6 +8,7 @@ mod doctor;
 mod engine;
 mod history;
 mod lending;
+mod mandate;
 mod payee;
 mod plan;
 mod policy;
@@ -48,6 +49,9 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Requests { requests } => request::requests(to, requests, context),
         Answer::Decided(decided) => request::decision_result(to, decided),
         Answer::Denials(denials) => request::denials(to, denials),
+        Answer::Mandate(one) => mandate::mandate(to, one),
+        Answer::Mandates { mandates } => mandate::mandates(to, mandates),
+        Answer::MandateCheck(check) => mandate::check(to, check),
         Answer::Payee(payee) => payee::payee(to, payee),
         Answer::Payees { payees } => payee::payees(to, payees),
         Answer::History(history) => history::history(to, history),

@@ -13,6 +13,7 @@ use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_core::text;
 use bursar_domain::loans::Exposure;
+use bursar_domain::mandate_terms::stale_reasons;
 
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
@@ -47,10 +48,29 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("renews_at", renews_at(api, &caller))
         .with("renews_at_unknown_reason", renews_at_unknown_reason(&caller))
         .with("policy", policy(api, &caller, exposure.as_ref()))
-        .with("networks", networks(&caller))
-        .with("mandate", Value::Null)
-        .with("mandate_note", "No Intent Mandate exists for this agent.");
-    Ok(Answer::new(200, body))
+        .with("networks", networks(&caller));
+    Ok(Answer::new(200, with_mandate(body, &caller)))
+}
+
+/// Adds the agent's mandate in force, and whether it still states what holds.
+fn with_mandate(body: Object, caller: &Caller) -> Object {
+    let (agent, state) = (caller.agent(), &caller.view.state);
+    let Some(signed) = state.mandates.in_force(&agent.id) else {
+        return body
+            .with("mandate", Value::Null)
+            .with("mandate_note", "No Intent Mandate exists for this agent.");
+    };
+    let draft = &signed.issued.draft;
+    let reasons = stale_reasons(state, signed);
+    let body = body
+        .with("mandate", draft.signed(&signed.signature))
+        .with("mandate_id", draft.id.to_string())
+        .with("mandate_registry_id", Value::Null)
+        .with("mandate_stale", !reasons.is_empty());
+    if reasons.is_empty() {
+        return body;
+    }
+    body.with("mandate_stale_reason", reasons.join("; "))
 }
 
 /// Reads how much the agent's address has lent; `None` if its policy allows no loans.

@@ -14,11 +14,11 @@ use bursar_domain::Action;
 use bursar_domain::agents::{Agent, Credential};
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
-use zeroize::Zeroizing;
 
 use super::denials::{deny_each, pending_of};
 use super::dialogue::Dialogue;
 use super::dry_run::{announce, is_dry_run};
+use super::mandates;
 use super::support::confirm::type_name;
 use super::support::{Done, act, describe, lookup, rehearse, require_trusted_journal};
 use super::wallet::open::reissue;
@@ -26,6 +26,7 @@ use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::context::agent_url::AgentUrl;
 use crate::vault::file::AgentSecret;
+use crate::vault::fingerprint::token_text;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -44,10 +45,15 @@ pub(super) async fn run(
         }
         AgentOrder::Show { agent } => show(engine, &lookup::agent(engine, &agent)?.id),
         AgentOrder::Register { name, auth } => register(engine, name, auth, dialogue).await,
-        AgentOrder::Commission { agent, policy, label } => {
-            let id = lookup::agent(engine, &agent)?.id.clone();
+        AgentOrder::Commission { agent, policy, label, mandate } => {
+            let agent = lookup::agent(engine, &agent)?;
+            let id = agent.id.clone();
             act(engine, Action::Commission { agent: id.clone(), policy, label }).await?;
-            show(engine, &id)
+            let mut done = show(engine, &id)?;
+            if mandate {
+                done.warnings.extend(sign_mandate(engine, &agent, &*dialogue).await);
+            }
+            Ok(done)
         }
         AgentOrder::Edit { agent, policy, address } => {
             let agent = lookup::agent(engine, &agent)?;
@@ -79,6 +85,29 @@ pub(super) async fn run(
             let id = lookup::agent(engine, &agent)?.id.clone();
             act(engine, Action::Renew { agent: id.clone() }).await?;
             show(engine, &id)
+        }
+    }
+}
+
+/// Signs a mandate for an agent that was just commissioned. The commission stands if this fails, so what happened is a
+/// warning.
+async fn sign_mandate(
+    engine: &Arc<EngineContext>,
+    agent: &Agent,
+    dialogue: &dyn Dialogue,
+) -> Vec<Warning> {
+    match mandates::create(engine, agent, false, dialogue).await {
+        Ok(signed) => {
+            let message = format!("Its mandate is signed: `mandate show {}` shows it.", agent.id);
+            let note = Warning { code: "MANDATE_SIGNED".to_owned(), message };
+            std::iter::once(note).chain(signed.warnings).collect()
+        }
+        Err(fault) => {
+            let message = format!(
+                "{} The agent is commissioned; `mandate create {}` tries again.",
+                fault.message, agent.id
+            );
+            vec![Warning { code: fault.code.text().to_owned(), message }]
         }
     }
 }
@@ -299,15 +328,6 @@ async fn activate_and_show(
     }
     dialogue.send_secret(token_text(secret)).await?;
     credentials(engine, id).await
-}
-
-/// Formats a secret as a token: `AT_` and 64 lower-case hex digits.
-fn token_text(secret: &[u8; 32]) -> Zeroizing<Vec<u8>> {
-    let hex = Zeroizing::new(hex::encode(secret));
-    let mut text = Zeroizing::new(Vec::with_capacity(67));
-    text.extend_from_slice(b"AT_");
-    text.extend_from_slice(hex.as_bytes());
-    text
 }
 
 async fn credentials(engine: &Arc<EngineContext>, id: &AgentId) -> Result<Done, Fault> {

@@ -105,7 +105,11 @@ fn waiter(status: &DeviceStatus, request: &Request) -> Waiter {
 /// Returns how many prompts precede a request on the device of its address. Transactions come first, then plans, then
 /// payments.
 fn prompts_before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
-    let transactions = status.transactions.iter().filter(|(_any, from)| *from == request.from);
+    // Mandates come last.
+    let transactions = status
+        .transactions
+        .iter()
+        .filter(|(subject, from)| *from == request.from && !subject.is_mandate());
     let mut transactions = transactions.map(|(subject, _from)| subject.belongs_to(request));
     let count = transactions.clone().count();
     if let Some(own) = transactions.position(|is_own| is_own) {
@@ -166,15 +170,18 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let requests = plans.len().saturating_add(payments.len());
     let count = requests.saturating_add(sends.clone().count());
     let first = plans.first().or(payments.first());
-    let of_send = sends.next().map(|(_subject, from)| {
+    let place_of = |(_subject, from): &(Subject, _)| {
         (*from, QueueStatus::first_in_queue(status.not_shown_reason(*from, Waiter::Transaction)))
-    });
+    };
+    let of_mandate = sends.clone().find(|(subject, _from)| subject.is_mandate()).map(place_of);
+    let of_send = sends.find(|(subject, _from)| !subject.is_mandate()).map(place_of);
     let place = match (&status.prompting, first, of_send) {
         (Some(shown), ..) => QueueStatus::prompting(&shown.device),
         // A send goes before the requests of its address.
         (None, Some(first), Some((from, send))) if first.from == from => send,
         (None, Some(first), _other) => queue_status(&status, is_open, &view, first),
         (None, None, Some((_from, send))) => send,
+        (None, None, None) if let Some((_from, mandate)) = of_mandate => mandate,
         (None, None, None) => QueueStatus::first_in_queue(Some(&NotReady::OwesAnswer {
             name: status.abandoned_device.clone()?,
         })),

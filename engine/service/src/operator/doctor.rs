@@ -7,6 +7,7 @@ mod gas;
 mod icons;
 mod lending;
 mod machine;
+mod mandates;
 mod networks;
 mod records;
 
@@ -44,6 +45,7 @@ pub(super) async fn run(
     let state = engine.core.view().state.clone();
     let enabled = NETWORKS.iter().filter(|row| state.is_network_enabled(row.chain));
     let config = engine.settings.get();
+    checks.extend(mandates::check(&state));
     checks.push(icons::check(config.icons, &engine.funds.icons().known()));
     let probes = enabled.map(|row| networks::check(row, engine, &config));
     checks.extend(futures::future::join_all(probes).await.into_iter().flatten());

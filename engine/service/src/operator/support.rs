@@ -5,6 +5,7 @@ pub(super) mod confirm;
 pub(super) mod describe;
 pub(super) mod frame_budget;
 pub(super) mod lookup;
+pub(super) mod mandate_status;
 pub(crate) mod password;
 
 use bursar_control::answers::{Answer, SecretField, Warning};

@@ -5,6 +5,8 @@ use bursar_core::status::AgentStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::mandates::MandateStatus;
+
 /// An agent, with its current allowance and today's usage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentAnswer {
@@ -48,6 +50,9 @@ pub struct AgentAnswer {
     pub renews_in_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renews_at_unknown_reason: Option<String>,
+    /// The status of the agent's newest mandate; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mandate: Option<MandateStatus>,
     /// Why the agent cannot work despite its status.
     pub problem: Option<String>,
 }

@@ -34,6 +34,10 @@ pub enum AgentOrder {
         agent: Name,
         policy: Name,
         label: Name,
+        /// Also sign a mandate that states the agent's limits: see `mandate create`.
+        #[arg(long)]
+        #[serde(default)]
+        mandate: bool,
     },
     /// All agents with their status and what they have spent.
     List,

@@ -1,5 +1,6 @@
 //! The panes of agents, policies and payments.
 
+use bursar_control::answers::MandateStatus;
 use bursar_core::codes::Code;
 use bursar_core::status::AgentStatus;
 use ratatui::layout::Rect;
@@ -134,9 +135,11 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
                 AgentStatus::Suspended => Role::Alarm,
                 AgentStatus::Uncommissioned | AgentStatus::LimitReached => Role::Warn,
             };
+            let stale = agent.mandate == Some(MandateStatus::Stale);
             let status = match (&agent.problem, agent.renewal_held) {
                 (Some(_why), _) => "problem !".to_owned(),
                 (None, true) => "renew !".to_owned(),
+                (None, false) if stale => "mandate !".to_owned(),
                 (None, false) => agent.status.text().to_owned(),
             };
             vec![

@@ -197,6 +197,7 @@ pub(crate) fn agent() -> AgentAnswer {
         renews_at: Some("2025-11-21T23:00:00Z".into()),
         renews_in_seconds: Some(36_000),
         renews_at_unknown_reason: None,
+        mandate: None,
         problem: None,
     }
 }

@@ -29,6 +29,9 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
             ),
         ),
     ];
+    if let Some(mandate) = agent.mandate {
+        rows.push(("mandate", mandate.text().to_owned()));
+    }
     if let Some(limit) = &agent.trade_limit {
         let AgentAnswer { traded_today, trades_reserved, .. } = agent;
         let text = format!("{traded_today} of {limit} USD today, {trades_reserved} in open trades");

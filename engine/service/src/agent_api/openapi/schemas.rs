@@ -116,7 +116,7 @@ pub(super) fn all(edition: &Edition) -> Map<String, Value> {
             "wallet_address": maybe("string"), "wallet_id": maybe("string"),
             "spent_today_micro": count, "reserved_micro": count, "remaining_today_micro": micro,
             "renews_at": maybe("string"), "renews_at_unknown_reason": maybe("string"), "policy": { "anyOf": [reference("MandatePolicy"), { "type": "null" }] }, "networks": { "type": "array", "items": text },
-            "mandate": maybe("object"), "mandate_note": text,
+            "mandate": maybe("object"), "mandate_note": text, "mandate_id": uuid, "mandate_registry_id": maybe("string"), "mandate_stale": { "type": "boolean" }, "mandate_stale_reason": text,
         }), &["status", field, "spent_today_micro", "policy"]),
         "MandatePolicy": object(json!({
             "name": text, "daily_limit_micro": count, "per_request_max_micro": count,

@@ -27,6 +27,7 @@ use bursar_domain::trades::TradeAsk;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
 use bursar_domain::{LaneAsk, Request, State, Status, plan_text};
 
+use super::mandate_status;
 use crate::context::EngineContext;
 
 pub(crate) fn wallet(engine: &EngineContext) -> WalletAnswer {
@@ -122,6 +123,7 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
             .then(|| state.renewal_doubt(agent).to_owned()),
         renews_at,
         renews_in_seconds: wait_ms.map(|ms| ms.div_ceil(1_000)),
+        mandate: mandate_status::status(state, &agent.id),
         problem: lost.then(|| {
             "the wallet file lacks the agent's secret: `agent instructions <agent> --regenerate` issues a new one"
                 .to_owned()

@@ -1,0 +1,264 @@
+//! The commands `mandate create`, `list`, `show` and `retire`. The text of a mandate follows from the wallet's state
+//! alone.
+
+use std::sync::Arc;
+
+use bursar_control::answers::{Answer, MandateAnswer, MandateStatus, Warning};
+use bursar_control::grammar::MandateOrder;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::{AgentId, Name};
+use bursar_core::networks;
+use bursar_core::text;
+use bursar_domain::agents::Agent;
+use bursar_domain::mandates::{IssuedMandate, MandateAction, MandateGrant, SignedMandate};
+use bursar_domain::{Action, State};
+use bursar_mandate::{MandateId, PolicyId};
+use secrecy::ExposeSecret;
+
+use super::dialogue::Dialogue;
+use super::support::mandate_status::signed_status;
+use super::support::{Done, act, lookup};
+use crate::blocking::blocking;
+use crate::context::{EngineContext, Mode};
+use crate::journal::{SigningOrder, Subject};
+use crate::ports::SignFault;
+use crate::vault::fingerprint::fingerprint;
+
+/// What the operator must know before a mandate leaves the wallet.
+const DISCLOSES: &str = "A mandate discloses the agent's limits, networks and address to everybody who sees it, and \
+                         stays valid by its signature: it has no end date.";
+
+pub(super) async fn run(
+    engine: &Arc<EngineContext>,
+    order: MandateOrder,
+    dialogue: &dyn Dialogue,
+) -> Result<Done, Fault> {
+    match order {
+        MandateOrder::Create { agent, new } => {
+            let agent = lookup::agent(engine, &agent)?;
+            create(engine, &agent, new, dialogue).await
+        }
+        MandateOrder::List => Ok(list(&engine.core.view().state)),
+        MandateOrder::Show { agent } => {
+            let id = find(&engine.core.view().state, &agent)?;
+            show(&engine.core.view().state, &id)
+        }
+        MandateOrder::Retire { agent } => {
+            let id = find(&engine.core.view().state, &agent)?;
+            retire(engine, &id, dialogue).await
+        }
+        // The program itself checks a file, without an engine.
+        MandateOrder::Verify { .. } => Err(Fault::new(Code::BadInput)),
+    }
+}
+
+/// Signs a mandate with the agent's present terms, or shows the one that already states them.
+pub(super) async fn create(
+    engine: &Arc<EngineContext>,
+    agent: &Agent,
+    is_new: bool,
+    dialogue: &dyn Dialogue,
+) -> Result<Done, Fault> {
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());
+    let secret = blocking(move || vault.agent_secret(&id)).await??;
+    let secret = secret.as_ref().map(|secret| secret.expose_secret());
+    let fingerprint = fingerprint(&agent.id, &agent.credential, secret);
+    let fingerprint = fingerprint.ok_or_else(|| {
+        let message = format!(
+            "The wallet file lacks this agent's secret: `agent instructions {} --regenerate` issues a new one.",
+            agent.id
+        );
+        Fault::because(Code::NothingFound, message)
+    })?;
+    let grant = MandateGrant {
+        agent: agent.id.clone(),
+        id: MandateId::from_entropy(engine.random()?),
+        policy_id: PolicyId::from_entropy(engine.random()?),
+        credential: agent.credential.clone(),
+        fingerprint,
+        agent_member: engine.edition.wire.mandate_agent,
+        issuer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        is_new,
+    };
+    issue(engine, &agent.id, dialogue, MandateAction::Grant(Box::new(grant))).await
+}
+
+async fn retire(
+    engine: &Arc<EngineContext>,
+    agent: &AgentId,
+    dialogue: &dyn Dialogue,
+) -> Result<Done, Fault> {
+    let id = MandateId::from_entropy(engine.random()?);
+    let action = MandateAction::Retire { agent: agent.clone(), id };
+    issue(engine, agent, dialogue, action).await
+}
+
+/// Issues a mandate, signs it, and shows it.
+///
+/// A lock, a freeze or a suspended agent voids the right to sign. The action is then decided again, which gives the
+/// right again or refuses.
+async fn issue(
+    engine: &Arc<EngineContext>,
+    agent: &AgentId,
+    dialogue: &dyn Dialogue,
+    action: MandateAction,
+) -> Result<Done, Fault> {
+    loop {
+        require_device_queue(engine, agent)?;
+        let issued = act(engine, Action::Mandate(action.clone())).await?;
+        engine.ports.failpoints.hit("mandate.issued").map_err(reached)?;
+        let Some(order) = issued.orders.into_iter().next() else { break };
+        if sign(engine, order, dialogue).await? {
+            break;
+        }
+    }
+    show(&engine.core.view().state, agent)
+}
+
+/// Signs an issued mandate and records the signature. Returns false if the right to sign was void.
+async fn sign(
+    engine: &EngineContext,
+    order: SigningOrder,
+    dialogue: &dyn Dialogue,
+) -> Result<bool, Fault> {
+    let SigningOrder { slip, terms } = order;
+    let Subject::Mandate(id) = slip.subject() else {
+        return Err(Fault::new(Code::InternalError));
+    };
+    let (epoch, digest) = (slip.epoch(), slip.digest());
+    let signer = &engine.execution.signer;
+    let by_person = signer.asks_a_person(&slip);
+    if by_person {
+        let text = format!("waiting for the Ledger, which shows this mandate: hash {digest}");
+        dialogue.progress(&text).await;
+    }
+    let signed = signer.sign(slip, terms).await;
+    engine.ports.failpoints.hit("mandate.made").map_err(reached)?;
+    match signed {
+        Ok(signature) => {
+            record(engine, MandateAction::Sign { id, signature }).await?;
+            engine.ports.failpoints.hit("mandate.recorded").map_err(reached)?;
+            Ok(true)
+        }
+        Err(SignFault::Stale) if epoch != engine.vault.epoch() => Ok(false),
+        Err(SignFault::Stale) => {
+            let message = "The mandate was not signed in time: `mandate create` asks again.";
+            Err(Fault::because(Code::RequestExpired, message))
+        }
+        Err(SignFault::Refused(why)) if by_person => {
+            record(engine, MandateAction::Decline { id }).await?;
+            let message = format!("The mandate was not signed: {why}.");
+            Err(Fault::because(Code::LedgerRejected, message))
+        }
+        Err(fault @ (SignFault::NoKey | SignFault::Refused(_))) => Err(Fault::because(
+            Code::InternalError,
+            format!("The mandate was not signed: {fault}."),
+        )),
+    }
+}
+
+async fn record(engine: &EngineContext, action: MandateAction) -> Result<(), Fault> {
+    engine.core.act(Action::Mandate(action)).await.map(drop)
+}
+
+/// Converts the error of a failpoint, which only a test can cause.
+fn reached(error: std::io::Error) -> Fault {
+    Fault::new(Code::InternalError).with_detail(error)
+}
+
+/// Refuses an address on a Ledger if this command is its own engine, which has no queue of devices.
+fn require_device_queue(engine: &EngineContext, agent: &AgentId) -> Result<(), Fault> {
+    let state = &engine.core.view().state;
+    let label = state.agents.get(agent).and_then(|agent| agent.commission.as_ref());
+    let address = label.and_then(|given| state.wallet.as_ref()?.address(&given.label));
+    let on_device = address.is_some_and(|known| state.is_on_device(known.address));
+    if on_device && engine.mode == Mode::Maintenance {
+        return Err(Fault::new(Code::EngineDown));
+    }
+    Ok(())
+}
+
+fn list(state: &State) -> Done {
+    let agents = state.mandates.signed.keys().chain(state.mandates.unsigned.keys());
+    let agents: std::collections::BTreeSet<&AgentId> = agents.collect();
+    let mandates = agents.into_iter().filter_map(|agent| answer(state, agent)).collect();
+    Answer::Mandates { mandates }.into()
+}
+
+fn show(state: &State, agent: &AgentId) -> Result<Done, Fault> {
+    let answer = answer(state, agent).ok_or_else(|| none(agent))?;
+    let warning = Warning { code: "DISCLOSES".to_owned(), message: DISCLOSES.to_owned() };
+    let warnings = if answer.mandate.is_some() { vec![warning] } else { Vec::new() };
+    Ok(Done { answer: Answer::Mandate(Box::new(answer)), warnings, secret: None })
+}
+
+fn none(agent: &AgentId) -> Fault {
+    let message = format!("The agent {agent} has no mandate: `mandate create {agent}` signs one.");
+    Fault::because(Code::NothingFound, message)
+}
+
+/// Returns the agent with this name or code; a deleted agent by its code, if it has a mandate.
+fn find(state: &State, name: &Name) -> Result<AgentId, Fault> {
+    if let Some(agent) = state.find_agent(name) {
+        return Ok(agent.id.clone());
+    }
+    let deleted = name.as_str().parse().ok();
+    deleted.filter(|id| state.mandates.signed.contains_key(id)).ok_or_else(|| {
+        Fault::because(Code::NothingFound, format!("There is no agent {name}: see `agent list`."))
+    })
+}
+
+/// Describes the newest mandate of an agent: the signed one, or the one that waits for its signature.
+fn answer(state: &State, agent: &AgentId) -> Option<MandateAnswer> {
+    match (state.mandates.signed.get(agent), state.mandates.unsigned.get(agent)) {
+        (Some(signed), _) => Some(signed_answer(state, signed)),
+        (None, Some(open)) => Some(describe(state, open)),
+        (None, None) => None,
+    }
+}
+
+fn signed_answer(state: &State, signed: &SignedMandate) -> MandateAnswer {
+    let issued = &signed.issued;
+    let (status, reasons) = signed_status(state, signed);
+    let document = issued.draft.signed(&signed.signature);
+    let document = bursar_core::json::Value::from(document).to_compact();
+    MandateAnswer {
+        status,
+        stale_reasons: reasons.into_iter().map(str::to_owned).collect(),
+        // The wallet's own text is JSON.
+        mandate: serde_json::from_str(&document).ok(),
+        ..describe(state, issued)
+    }
+}
+
+/// Describes an issued mandate, as not signed.
+fn describe(state: &State, issued: &IssuedMandate) -> MandateAnswer {
+    let draft = &issued.draft;
+    let terms = &draft.terms;
+    let known = state.agents.get(&terms.agent);
+    let title = |chain: &_| {
+        networks::by_chain(*chain).map_or_else(|| chain.to_string(), |row| row.title.to_owned())
+    };
+    MandateAnswer {
+        agent_id: terms.agent.to_string(),
+        agent: known.map(|agent| agent.name.as_str().to_owned()),
+        id: draft.id.to_string(),
+        status: MandateStatus::Unsigned,
+        stale_reasons: Vec::new(),
+        issued: text::utc(draft.issued),
+        policy: issued.policy.as_str().to_owned(),
+        currency: terms.limits.currency.clone(),
+        daily: terms.limits.daily.to_string(),
+        per_request: terms.limits.per_request.to_string(),
+        auto_below: terms.limits.auto_below.to_string(),
+        networks: terms.networks.iter().map(title).collect(),
+        address: terms.wallet.to_checksum(None),
+        fingerprint: terms.fingerprint.to_string(),
+        digest: draft.digest().to_string(),
+        mandate: None,
+    }
+}

@@ -1,0 +1,54 @@
+//! The command `mandate`.
+
+use bursar_core::ids::Name;
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+
+/// `mandate …`.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MandateOrder {
+    /// Sign a mandate that states an agent's limits, networks and address.
+    ///
+    /// If a signed mandate already states them, it is shown. For an address on a Ledger, the Ledger shows the text for
+    /// up to 15 minutes. A mandate authorizes no payment.
+    Create {
+        /// The agent's code, or its name.
+        agent: Name,
+        /// Sign another mandate although one states the same.
+        #[arg(long)]
+        #[serde(default)]
+        new: bool,
+    },
+    /// The mandates of all agents, and whether they still state what holds.
+    List,
+    /// The newest mandate of an agent, with the signed JSON document for merchants.
+    Show { agent: Name },
+    /// Sign a mandate with limits of zero, which replaces the agent's newest one.
+    ///
+    /// It works for suspended and deleted agents, too. A copy of the former mandate stays valid by its signature.
+    Retire {
+        /// The agent's code, or its name.
+        agent: Name,
+    },
+    /// Check a mandate of any issuer: its form, its text and its signer. Needs no wallet and no network.
+    ///
+    /// The exit code is 0 for a good mandate, 1 for another, and 2 if the file cannot be read as a mandate.
+    Verify {
+        /// A file with the JSON document; `-` reads standard input.
+        file: String,
+    },
+}
+
+impl MandateOrder {
+    /// Returns the command's name in the JSON envelope.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "mandate.create",
+            Self::List => "mandate.list",
+            Self::Show { .. } => "mandate.show",
+            Self::Retire { .. } => "mandate.retire",
+            Self::Verify { .. } => "mandate.verify",
+        }
+    }
+}
