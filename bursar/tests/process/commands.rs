@@ -61,6 +61,13 @@ fn collect_commands(tree: &clap::Command, above: &str, found: &mut BTreeSet<Stri
     }
 }
 
+/// Returns a mandate of another issuer.
+fn signed_mandate() -> String {
+    let vectors = include_str!("../../../shared/mandate/tests/vectors/mandates.jsonl");
+    let first: Value = serde_json::from_str(vectors.lines().next().unwrap()).unwrap();
+    first["mandate"].to_string()
+}
+
 struct Stage {
     home: Home,
     words: BTreeMap<&'static str, String>,
@@ -93,6 +100,9 @@ impl Stage {
             write_private_file(&file, text);
             words.insert(name, file.display().to_string());
         }
+        let mandate = home.dir.path().join("mandate.json");
+        std::fs::write(&mandate, signed_mandate()).unwrap();
+        words.insert("{mandate}", mandate.display().to_string());
         Self { home, words }
     }
 

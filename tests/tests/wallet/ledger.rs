@@ -6,6 +6,7 @@ mod enrol;
 mod faults;
 mod host_library;
 mod kills;
+mod mandates;
 mod on_chain;
 mod own_app;
 mod payments;

@@ -9,6 +9,7 @@ mod dry_run;
 mod forged;
 mod history;
 mod idle;
+mod mandates;
 mod policies;
 mod quotes;
 mod requests;

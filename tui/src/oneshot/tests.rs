@@ -4,6 +4,7 @@ mod conversation;
 mod envelopes;
 mod exports;
 pub(crate) mod fixtures;
+mod mandates;
 pub(crate) mod more_fixtures;
 mod passwords;
 mod prompts;

@@ -35,6 +35,8 @@ pub(crate) enum Step {
     CreatePolicy,
     Register(&'static str, &'static str),
     Commission(&'static str),
+    CreateMandate(&'static str),
+    RetireMandate(&'static str),
     Ask(&'static str),
     Approve(&'static str),
     Deny(&'static str),
@@ -52,8 +54,9 @@ pub(crate) enum Step {
 }
 
 use Step::{
-    Approve, Ask, AskWhileFrozen, Commission, CreateAddress, CreatePolicy, CreateSeed,
-    CreateWallet, Deny, Freeze, LeaveUnfinishedSave, Lock, Open, Passwd, Register, Stop, Thaw,
+    Approve, Ask, AskWhileFrozen, Commission, CreateAddress, CreateMandate, CreatePolicy,
+    CreateSeed, CreateWallet, Deny, Freeze, LeaveUnfinishedSave, Lock, Open, Passwd, Register,
+    RetireMandate, Stop, Thaw,
 };
 
 /// The whole life. The agent `late` is registered right before the password change, so its secret is only in the last
@@ -67,6 +70,8 @@ pub(crate) const WHOLE_LIFE: &[Step] = &[
     Register("bearer", "bearer"),
     Commission("signer"),
     Commission("bearer"),
+    CreateMandate("signer"),
+    CreateMandate("bearer"),
     Ask("small"),
     Ask("borne"),
     Ask("large"),
@@ -79,6 +84,7 @@ pub(crate) const WHOLE_LIFE: &[Step] = &[
     Freeze,
     AskWhileFrozen("small"),
     Thaw,
+    RetireMandate("bearer"),
     Register("late", "hmac"),
     Commission("late"),
     LeaveUnfinishedSave,

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
+use bursar_core::status::EntryKind;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::json_or_null;
 use bursar_tests::operator::PASSWORD;
@@ -38,6 +39,8 @@ impl Scenario {
                 let id = self.observed.agents[name].id.clone();
                 self.order(&format!("agent commission {id} p pay")).await?;
             }
+            Step::CreateMandate(name) => self.sign_mandate("create", name, 1).await?,
+            Step::RetireMandate(name) => self.sign_mandate("retire", name, 2).await?,
             Step::Ask(name) => self.ask(&spec(name)).await?,
             Step::AskWhileFrozen(name) => {
                 let body = self.body(&spec(name));
@@ -132,6 +135,31 @@ impl Scenario {
         let token = created.secret.expect("a token");
         let agent = Agent::new(given.agent_id, token, auth == "bearer");
         self.observed.agents.insert(name, agent);
+        Ok(())
+    }
+
+    /// Signs a mandate. However often the command is repeated, the agent then has `issued` mandates, all signed.
+    async fn sign_mandate(
+        &mut self,
+        verb: &str,
+        name: &str,
+        issued: usize,
+    ) -> Result<(), StepError> {
+        let Answer::Mandate(signed) = self.answer(&format!("mandate {verb} {name}")).await? else {
+            panic!("a mandate")
+        };
+        let document = signed.mandate.expect("it is signed").to_string();
+        let checked = bursar_mandate::read(document.as_bytes()).expect("a mandate");
+        assert_eq!(checked.defects, []);
+        let Answer::Activity(activity) = self.answer("activity --limit 200").await? else {
+            panic!("a list")
+        };
+        let count = |kind: EntryKind| {
+            let own = activity.entries.iter().filter(|row| row.agent.as_deref() == Some(name));
+            own.filter(|row| row.kind == kind).count()
+        };
+        let counts = [EntryKind::MandateIssued, EntryKind::MandateSigned].map(count);
+        assert_eq!(counts, [issued, issued], "mandate {verb} {name}");
         Ok(())
     }
 

@@ -128,6 +128,8 @@ async fn agents() {
     held.problem =
         Some("its secret is missing: agent instructions 'report bot' --regenerate".into());
     assert_text("agent_troubled", "agent show ABC123", Answer::Agent(held.clone())).await;
+    let stale = AgentAnswer { mandate: Some(MandateStatus::Stale), ..agent() };
+    assert_text("agent_mandate", "agent show ABC123", Answer::Agent(stale)).await;
     assert_text("agents_none", "agent list", Answer::Agents { agents: vec![] }).await;
     assert_text(
         "agents",
