@@ -145,6 +145,7 @@ async fn suspend(
         );
         done.warnings.push(Warning { code: "REQUESTS_WAIT".to_owned(), message });
     }
+    done.warnings.extend(mandates::outlasts(&engine.core.view().state, id));
     Ok(done)
 }
 
@@ -200,7 +201,9 @@ async fn delete(
     let answer = Answer::Deleted { name: agent.name.as_str().to_owned() };
     // A failure here does not undo the deletion: the next unlock drops a secret that no event names.
     let warning = |fault: Fault| Warning { code: "WALLET_FILE".to_owned(), message: fault.message };
-    Ok(Done { answer, warnings: forgotten.err().map(warning).into_iter().collect(), secret: None })
+    let warnings = forgotten.err().map(warning).into_iter();
+    let outlasts = mandates::outlasts(&engine.core.view().state, &agent.id);
+    Ok(Done { answer, warnings: warnings.chain(outlasts).collect(), secret: None })
 }
 
 async fn register(
@@ -253,7 +256,9 @@ async fn replace(
     let NewCredential { secret, credential } = new_credential(engine, &agent.id, mode).await?;
     act(engine, Action::ReplaceCredential { agent: agent.id.clone(), credential }).await?;
     drop(one_at_a_time);
-    activate_and_show(engine, &agent.id, secret.expose_secret(), dialogue).await
+    let mut done = activate_and_show(engine, &agent.id, secret.expose_secret(), dialogue).await?;
+    done.warnings.extend(mandates::outlasts(&engine.core.view().state, &agent.id));
+    Ok(done)
 }
 
 /// Shows the secret of an HMAC agent again. A bearer token is not stored.

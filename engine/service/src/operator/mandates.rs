@@ -131,7 +131,11 @@ async fn sign(
     };
     let (epoch, digest) = (slip.epoch(), slip.digest());
     let signer = &engine.execution.signer;
-    let by_person = signer.asks_a_person(&slip);
+    let (by_person, address) = (signer.asks_a_person(&slip), slip.signer());
+    // A command that is its own engine has no queue of devices, so nobody would answer.
+    if by_person && engine.mode == Mode::Maintenance {
+        return Err(Fault::new(Code::EngineDown));
+    }
     if by_person {
         let text = format!("waiting for the Ledger, which shows this mandate: hash {digest}");
         dialogue.progress(&text).await;
@@ -154,7 +158,14 @@ async fn sign(
             let message = format!("The mandate was not signed: {why}.");
             Err(Fault::because(Code::LedgerRejected, message))
         }
-        Err(fault @ (SignFault::NoKey | SignFault::Refused(_))) => Err(Fault::because(
+        Err(SignFault::NoKey) => {
+            let message = format!(
+                "The wallet has no key for {}: add that address again, then repeat the command.",
+                address.to_checksum(None)
+            );
+            Err(Fault::because(Code::NothingFound, message))
+        }
+        Err(fault @ SignFault::Refused(_)) => Err(Fault::because(
             Code::InternalError,
             format!("The mandate was not signed: {fault}."),
         )),
@@ -180,6 +191,16 @@ fn require_device_queue(engine: &EngineContext, agent: &AgentId) -> Result<(), F
         return Err(Fault::new(Code::EngineDown));
     }
     Ok(())
+}
+
+/// Returns the warning that a mandate outlasts what stopped its agent; `None` if none is in force.
+pub(super) fn outlasts(state: &State, agent: &AgentId) -> Option<Warning> {
+    state.mandates.in_force(agent).map(|_signed| {
+        let message = format!(
+            "Its mandate stays valid by its signature: `mandate retire {agent}` signs one with limits of zero."
+        );
+        Warning { code: "MANDATE_STAYS_VALID".to_owned(), message }
+    })
 }
 
 fn list(state: &State) -> Done {

@@ -123,7 +123,14 @@ async fn changed_policy_makes_it_stale_and_a_retirement_takes_it_from_the_agent(
     // A deleted agent's mandate is retired by its code.
     let third = mandate(&engine, "mandate create bot").await;
     assert_eq!(third.status, MandateStatus::InForce);
-    engine.operator().must("agent delete bot --confirm bot").await;
+    for line in [
+        "agent suspend bot",
+        "agent instructions bot --regenerate",
+        "agent delete bot --confirm bot",
+    ] {
+        let warned = engine.operator().outcome(line).await.reply.warnings;
+        assert!(warned.iter().any(|one| one.code == "MANDATE_STAYS_VALID"), "{line}: {warned:?}");
+    }
     assert_eq!(refusal(&engine, "mandate show bot").await, Code::NothingFound);
     let line = format!("mandate retire {}", agent.id);
     assert_eq!(mandate(&engine, &line).await.status, MandateStatus::Retired);
