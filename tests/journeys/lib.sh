@@ -163,7 +163,8 @@ furnish_window() {
   see "$1" 'state +unlocked'; close "$1"
   line "$1" 'seed create'; see "$1" 'Write these words down'; close "$1"
   line "$1" 'address create research 0'; see "$1" 'address +0x'
-  ADDRESS=$(flat "$1" | grep -oE '0x[0-9a-fA-F]{40}' | head -1); close "$1"
+  # The panes behind the overlay may show the addresses of vaults.
+  ADDRESS=$(flat "$1" | sed -nE 's/.*address +(0x[0-9a-fA-F]{40}).*/\1/p' | head -1); close "$1"
   line "$1" 'policy create careful --day 10 --txn 5 --auto 0.50'; see "$1" '10.00 USD a day'; close "$1"
   line "$1" 'agent register reader'
   see "$1" 'WALLET_AUTH_MODE'

@@ -165,7 +165,7 @@ mod tests {
         let shorter = store();
         shorter.tamper(5, |bytes| bytes.truncate(48));
         let newer = store();
-        newer.tamper(5, |bytes| bytes[0] = 9);
+        newer.tamper(5, |bytes| bytes[0] = bursar_core::stored::NEWEST_FORM + 1);
         for store in [misplaced, longer, shorter, newer] {
             let error = read(&*store.reader(), 0, 10).unwrap_err();
             assert!(matches!(error, JournalError::Damaged { seq: 5, .. }), "{error}");
