@@ -62,39 +62,51 @@ pub async fn is_any_pending_to(chain: &Devnet, to: Address) -> bool {
 
 /// Returns an account's transactions in blocks from `first` on, in block order.
 ///
-/// Follows the parents of the newest block. If a reorganisation removes a block meanwhile, the walk starts again.
+/// If a reorganisation replaces the newest block meanwhile, the walk starts again.
 pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<AccountTransaction> {
     for _attempt in 0..WALKS_MAX {
-        if let Some(mut found) = follow_parents(chain, account, first).await {
+        if let Some(mut found) = walk_back(chain, account, first).await {
             found.reverse();
             return found;
         }
     }
-    panic!("{}: a block of the chain is missing", chain.url());
+    panic!("{}: the newest block is replaced again and again", chain.url());
 }
 
-/// Returns an account's transactions from the newest one back to block `first`; `None` if a block is missing.
-async fn follow_parents(
+/// Returns an account's transactions from the newest one back to block `first`; `None` if the newest block was
+/// replaced meanwhile.
+///
+/// Reads blocks by number: a local chain that was reorganised may name a parent that it no longer has.
+async fn walk_back(
     chain: &Devnet,
     account: Address,
     first: u64,
 ) -> Option<Vec<AccountTransaction>> {
+    let newest = head(chain).await;
     let mut found = Vec::new();
-    let mut read = ("eth_getBlockByNumber", json!(["latest", true]));
-    loop {
-        let block = chain.request(read.0, read.1).await.expect("an answer");
-        let number: U256 = serde_json::from_value(block.get("number")?.clone()).expect("a number");
-        if number < U256::from(first) {
-            return Some(found);
-        }
-        let all = block["transactions"].as_array().expect("transactions");
+    let mut number = newest;
+    let mut newest_hash = Value::Null;
+    while number >= first {
+        let block = block(chain, number).await;
+        let all = block.get("transactions")?.as_array().expect("transactions");
         let own = all.iter().rev().filter(|one| {
             let sender = one["from"].as_str().and_then(|from| from.parse::<Address>().ok());
             sender == Some(account)
         });
         found.extend(own.map(AccountTransaction::read));
-        read = ("eth_getBlockByHash", json!([block["parentHash"], true]));
+        if number == newest {
+            newest_hash = block["hash"].clone();
+        }
+        let Some(before) = number.checked_sub(1) else { break };
+        number = before;
     }
+    let is_same = newest < first || block(chain, newest).await["hash"] == newest_hash;
+    (is_same && head(chain).await >= newest).then_some(found)
+}
+
+async fn block(chain: &Devnet, number: u64) -> Value {
+    let asked = json!([format!("{number:#x}"), true]);
+    chain.request("eth_getBlockByNumber", asked).await.expect("an answer")
 }
 
 /// Returns the number of the newest block.
