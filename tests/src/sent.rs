@@ -83,10 +83,9 @@ async fn walk_back(
     first: u64,
 ) -> Option<Vec<AccountTransaction>> {
     let newest = head(chain).await;
+    let hash = block(chain, newest).await["hash"].clone();
     let mut found = Vec::new();
-    let mut number = newest;
-    let mut newest_hash = Value::Null;
-    while number >= first {
+    for number in (first..=newest).rev() {
         let block = block(chain, number).await;
         let all = block.get("transactions")?.as_array().expect("transactions");
         let own = all.iter().rev().filter(|one| {
@@ -94,16 +93,11 @@ async fn walk_back(
             sender == Some(account)
         });
         found.extend(own.map(AccountTransaction::read));
-        if number == newest {
-            newest_hash = block["hash"].clone();
-        }
-        let Some(before) = number.checked_sub(1) else { break };
-        number = before;
     }
-    let is_same = newest < first || block(chain, newest).await["hash"] == newest_hash;
-    (is_same && head(chain).await >= newest).then_some(found)
+    (block(chain, newest).await["hash"] == hash).then_some(found)
 }
 
+/// Returns a block with its transactions; null if there is none with this number.
 async fn block(chain: &Devnet, number: u64) -> Value {
     let asked = json!([format!("{number:#x}"), true]);
     chain.request("eth_getBlockByNumber", asked).await.expect("an answer")
