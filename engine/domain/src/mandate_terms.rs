@@ -52,7 +52,7 @@ impl PresentTerms {
     }
 }
 
-/// Returns why a signed mandate no longer states what holds for its agent; empty if it does.
+/// Returns why the terms of a signed mandate no longer hold for its agent; empty if they do.
 ///
 /// The first four sentences are the original wallet's.
 pub fn stale_reasons(state: &State, signed: &SignedMandate) -> Vec<&'static str> {

@@ -51,10 +51,8 @@ pub struct AgentWire {
     /// The actions that an agent may sign to read its own figures.
     pub read_actions: &'static [&'static str],
     pub paths: Paths,
-    /// The name of the agent's code in receipts.
-    pub receipt_agent: &'static str,
-    /// The name of the agent's code in mandates.
-    pub mandate_agent: AgentMember,
+    /// The name of the agent's code in receipts and mandates.
+    pub agent_member: AgentMember,
     /// Whether `/receipt` also takes a transaction hash, from this machine.
     pub receipts_by_hash: bool,
     /// Whether the answer with a payment header names the x402 version.
@@ -72,8 +70,7 @@ impl AgentWire {
         missing: Code::MissingAgentId,
         read_actions: &["agent_read"],
         paths: Paths::All,
-        receipt_agent: "id",
-        mandate_agent: AgentMember::Id,
+        agent_member: AgentMember::Id,
         receipts_by_hash: false,
         names_version: true,
         unsigned_callback: false,
@@ -99,8 +96,7 @@ impl AgentWire {
             "/agent",
             "/openapi.json",
         ]),
-        receipt_agent: "code",
-        mandate_agent: AgentMember::Code,
+        agent_member: AgentMember::Code,
         receipts_by_hash: true,
         names_version: false,
         unsigned_callback: true,

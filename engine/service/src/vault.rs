@@ -1,9 +1,9 @@
 //! Holds the wallet's keys: encrypted in the wallet file, and in memory only while the wallet is open. The
 //! vault signs only the digest of a slip. No other module names a private key; `address export` receives its text.
 
+pub(crate) mod credential;
 pub mod derive;
 pub mod file;
-pub(crate) mod fingerprint;
 pub mod gate;
 pub mod kdf;
 pub mod sealed;
@@ -29,11 +29,11 @@ use zeroize::Zeroizing;
 
 use crate::journal::{Head, Slip, Terms};
 use crate::ports::{SignFault, Signer};
+use credential::agent_check;
 use derive::PrivateKey;
 use file::{
     AgentSecret, Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles,
 };
-use fingerprint::agent_check;
 use gate::{Gate, Keyring};
 use kdf::KdfParams;
 use seed::Seed;

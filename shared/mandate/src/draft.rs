@@ -40,7 +40,7 @@ pub struct Limits {
     pub auto_below: Usd,
 }
 
-/// The name under which an edition's agents send their code, and so the name of that member in a mandate.
+/// The name of the agent's code in the documents of an edition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentMember {
     /// `id`, in the full edition and the desktop edition.

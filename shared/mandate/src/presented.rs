@@ -1,4 +1,4 @@
-//! A mandate that somebody presents: read, bounded, and checked for form, signature and signer.
+//! A mandate of any issuer: read within bounds, and checked for form, signature and signer.
 
 use alloy_primitives::{Address, eip191_hash_message};
 use bursar_core::canonical::to_python;
@@ -70,7 +70,7 @@ pub struct Statement {
     pub issuer: Option<String>,
 }
 
-/// A mandate that was read, with everything that is wrong with it.
+/// A mandate that was read, with its defects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Presented {
     pub statement: Statement,
@@ -94,7 +94,7 @@ impl Presented {
     pub fn meaning(&self) -> &'static str {
         if self.is_good() {
             "The holder of the paying address's key signed these terms. That does not show that they still hold: a \
-             mandate has no end date, and an older one stays valid by its signature. It does not show that the caller \
+             mandate has no end date, and the signature of an older one remains valid. It does not show that the caller \
              is this agent, or that the address has the money. It authorizes no payment."
         } else {
             "This mandate proves nothing: do not rely on any of its terms."
@@ -107,7 +107,7 @@ impl Presented {
 /// Texts longer than [`BYTES_MAX`], with duplicate keys, or nested deeper than a mandate are not read at all.
 ///
 /// # Errors
-/// [`Unreadable`] if the text is not a mandate. What is wrong with a mandate is in [`Presented::defects`].
+/// [`Unreadable`] if the text is not a mandate. The errors in a mandate are in [`Presented::defects`].
 pub fn read(bytes: &[u8]) -> Result<Presented, Unreadable> {
     if bytes.len() > BYTES_MAX {
         return Err(Unreadable::TooLong);

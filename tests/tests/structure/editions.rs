@@ -47,13 +47,13 @@ fn stated(edition: Edition) -> Vec<(&'static str, String)> {
         missing: _,
         read_actions,
         paths,
-        receipt_agent,
-        mandate_agent,
+        agent_member,
         receipts_by_hash,
         names_version,
         unsigned_callback,
         skill_type,
     } = wire;
+    let member = agent_member.text();
     let either = |is: bool, one: &str, other: &str| if is { one } else { other }.to_owned();
     let has_service = !sealed && !commands.lacks("install-service");
     let mut stated = vec![
@@ -65,9 +65,9 @@ fn stated(edition: Edition) -> Vec<(&'static str, String)> {
         ("endpoints", either(paths == Paths::All, "all of", "openapi-pay.json")),
         ("`/sign`, signed at once", either(names_version, "x402_version", "`transaction_id`")),
         ("`/callback`", either(unsigned_callback, "a proof is optional", "with a proof")),
-        ("`/receipt`", format!("`{{{receipt_agent}, name}}`")),
+        ("`/receipt`", format!("`{{{member}, name}}`")),
         ("`/receipt`", either(receipts_by_hash, "the hash of the transaction", "")),
-        ("`/mandate`", format!("a mandate has `agent.{}`", mandate_agent.text())),
+        ("`/mandate`", format!("a mandate has `agent.{member}`")),
         ("`/agent`", format!("`{}`", skill_type.split(';').next().unwrap())),
         ("networks", either(rules.networks.len() == 6, "six", "")),
         (

@@ -44,21 +44,18 @@ fn grant(state: &State, command: &Command, grant: &MandateGrant) -> Result<Decis
     let present = PresentTerms::of(state, agent)?;
     let mut events = Vec::new();
     if let Some(open) = state.mandates.unsigned.get(&agent.id) {
-        if open.purpose == Purpose::Retirement && !open.is_overdue(&command.moment) {
+        let is_over = open.is_overdue(&command.moment);
+        if open.purpose == Purpose::Retirement && !is_over {
             let message = format!(
                 "Its mandate is being retired: `mandate retire {}` signs that first.",
                 agent.id
             );
             return Err(Refusal::because(Code::InUse, message));
         }
-        if is_current(open, &present) && open.credential == grant.credential {
-            match open.is_overdue(&command.moment) {
-                false => return Ok(sign_open(agent.id.clone())),
-                true => events.push(ended(open, MandateEnd::TimedOut)),
-            }
-        } else {
-            events.push(ended(open, MandateEnd::Superseded));
+        if !is_over && is_current(open, &present) && open.credential == grant.credential {
+            return Ok(sign_open(agent.id.clone()));
         }
+        events.push(displaced(open, &command.moment));
     }
     let newest = state.mandates.signed.get(&agent.id);
     let is_good = |signed: &SignedMandate| {
@@ -128,12 +125,7 @@ fn retire(
         if open.purpose == Purpose::Retirement && !open.is_overdue(&command.moment) {
             return Ok(sign_open(agent.clone()));
         }
-        let end = if open.is_overdue(&command.moment) {
-            MandateEnd::TimedOut
-        } else {
-            MandateEnd::Superseded
-        };
-        events.push(ended(open, end));
+        events.push(displaced(open, &command.moment));
     }
     let Some(signed) = state.mandates.signed.get(agent) else {
         let message = format!("The agent {agent} has no signed mandate: see `mandate list`.");
@@ -223,6 +215,12 @@ fn issue(mut events: Vec<Event>, issued: IssuedMandate) -> Decision {
 
 fn sign_open(agent: AgentId) -> Decision {
     Decision { effects: vec![Effect::SignMandate(agent)], ..Decision::done(Vec::new()) }
+}
+
+/// Returns the end of a mandate in whose place another one is issued.
+fn displaced(open: &IssuedMandate, moment: &Moment) -> Event {
+    let is_over = open.is_overdue(moment);
+    ended(open, if is_over { MandateEnd::TimedOut } else { MandateEnd::Superseded })
 }
 
 fn ended(open: &IssuedMandate, end: MandateEnd) -> Event {

@@ -52,7 +52,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     Ok(Answer::new(200, with_mandate(body, &caller)))
 }
 
-/// Adds the agent's mandate in force, and whether it still states what holds.
+/// Adds the agent's mandate in force, and whether its terms still hold.
 fn with_mandate(body: Object, caller: &Caller) -> Object {
     let (agent, state) = (caller.agent(), &caller.view.state);
     let Some(signed) = state.mandates.in_force(&agent.id) else {

@@ -61,7 +61,7 @@ async fn find(api: &Api, id: &str, by_hash: bool) -> Result<Object, Fault> {
         return Err(unknown());
     }
     Ok(receipts::receipt(
-        api.edition.wire.receipt_agent,
+        api.edition.wire.agent_member.text(),
         &api.core.view().state,
         &request,
         settlement.as_ref(),

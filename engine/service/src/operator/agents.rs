@@ -25,8 +25,8 @@ use super::wallet::open::reissue;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::context::agent_url::AgentUrl;
+use crate::vault::credential::token_text;
 use crate::vault::file::AgentSecret;
-use crate::vault::fingerprint::token_text;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,

@@ -316,7 +316,7 @@ pub(super) async fn receipt(
     });
     let (request, settlement) = found.await??;
     let view = engine.core.view();
-    let agent_key = engine.edition.wire.receipt_agent;
+    let agent_key = engine.edition.wire.agent_member.text();
     let receipt = receipts::receipt(agent_key, &view.state, &request, settlement.as_ref());
     // The same JSON that the agent server sends, parsed for the reply.
     let form = serde_json::from_str(&receipt.to_compact())

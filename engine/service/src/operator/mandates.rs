@@ -1,6 +1,7 @@
 //! The commands `mandate create`, `list`, `show` and `retire`. The text of a mandate follows from the wallet's state
 //! alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, MandateAnswer, MandateStatus, Warning};
@@ -23,11 +24,11 @@ use crate::blocking::blocking;
 use crate::context::{EngineContext, Mode};
 use crate::journal::{SigningOrder, Subject};
 use crate::ports::SignFault;
-use crate::vault::fingerprint::fingerprint;
+use crate::vault::credential::fingerprint;
 
 /// What the operator must know before a mandate leaves the wallet.
-const DISCLOSES: &str = "A mandate discloses the agent's limits, networks and address to everybody who sees it, and \
-                         stays valid by its signature: it has no end date.";
+const DISCLOSES: &str = "A mandate discloses the agent's limits, networks and address to every reader, and its \
+                         signature remains valid: it has no end date.";
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -48,8 +49,10 @@ pub(super) async fn run(
             let id = find(&engine.core.view().state, &agent)?;
             retire(engine, &id, dialogue).await
         }
-        // The program itself checks a file, without an engine.
-        MandateOrder::Verify { .. } => Err(Fault::new(Code::BadInput)),
+        MandateOrder::Verify { .. } => Err(Fault::because(
+            Code::BadInput,
+            "A file is checked without an engine: run `mandate verify` in a shell.",
+        )),
     }
 }
 
@@ -80,7 +83,7 @@ pub(super) async fn create(
         policy_id: PolicyId::from_entropy(engine.random()?),
         credential: agent.credential.clone(),
         fingerprint,
-        agent_member: engine.edition.wire.mandate_agent,
+        agent_member: engine.edition.wire.agent_member,
         issuer_version: env!("CARGO_PKG_VERSION").to_owned(),
         is_new,
     };
@@ -132,7 +135,7 @@ async fn sign(
     let (epoch, digest) = (slip.epoch(), slip.digest());
     let signer = &engine.execution.signer;
     let (by_person, address) = (signer.asks_a_person(&slip), slip.signer());
-    // A command that is its own engine has no queue of devices, so nobody would answer.
+    // A command that is its own engine has no queue of devices, so the signer would never answer.
     if by_person && engine.mode == Mode::Maintenance {
         return Err(Fault::new(Code::EngineDown));
     }
@@ -193,11 +196,11 @@ fn require_device_queue(engine: &EngineContext, agent: &AgentId) -> Result<(), F
     Ok(())
 }
 
-/// Returns the warning that a mandate outlasts what stopped its agent; `None` if none is in force.
+/// Returns the warning that a mandate outlasts the agent's permission; `None` if none is in force.
 pub(super) fn outlasts(state: &State, agent: &AgentId) -> Option<Warning> {
     state.mandates.in_force(agent).map(|_signed| {
         let message = format!(
-            "Its mandate stays valid by its signature: `mandate retire {agent}` signs one with limits of zero."
+            "The signature of its mandate remains valid: `mandate retire {agent}` signs one with limits of zero."
         );
         Warning { code: "MANDATE_STAYS_VALID".to_owned(), message }
     })
@@ -205,21 +208,20 @@ pub(super) fn outlasts(state: &State, agent: &AgentId) -> Option<Warning> {
 
 fn list(state: &State) -> Done {
     let agents = state.mandates.signed.keys().chain(state.mandates.unsigned.keys());
-    let agents: std::collections::BTreeSet<&AgentId> = agents.collect();
+    let agents: BTreeSet<&AgentId> = agents.collect();
     let mandates = agents.into_iter().filter_map(|agent| answer(state, agent)).collect();
     Answer::Mandates { mandates }.into()
 }
 
 fn show(state: &State, agent: &AgentId) -> Result<Done, Fault> {
-    let answer = answer(state, agent).ok_or_else(|| none(agent))?;
+    let answer = answer(state, agent).ok_or_else(|| {
+        let message =
+            format!("The agent {agent} has no mandate: `mandate create {agent}` signs one.");
+        Fault::because(Code::NothingFound, message)
+    })?;
     let warning = Warning { code: "DISCLOSES".to_owned(), message: DISCLOSES.to_owned() };
     let warnings = if answer.mandate.is_some() { vec![warning] } else { Vec::new() };
     Ok(Done { answer: Answer::Mandate(Box::new(answer)), warnings, secret: None })
-}
-
-fn none(agent: &AgentId) -> Fault {
-    let message = format!("The agent {agent} has no mandate: `mandate create {agent}` signs one.");
-    Fault::because(Code::NothingFound, message)
 }
 
 /// Returns the agent with this name or code; a deleted agent by its code, if it has a mandate.
@@ -245,8 +247,7 @@ fn answer(state: &State, agent: &AgentId) -> Option<MandateAnswer> {
 fn signed_answer(state: &State, signed: &SignedMandate) -> MandateAnswer {
     let issued = &signed.issued;
     let (status, reasons) = signed_status(state, signed);
-    let document = issued.draft.signed(&signed.signature);
-    let document = bursar_core::json::Value::from(document).to_compact();
+    let document = issued.draft.signed(&signed.signature).to_compact();
     MandateAnswer {
         status,
         stale_reasons: reasons.into_iter().map(str::to_owned).collect(),

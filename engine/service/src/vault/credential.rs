@@ -1,4 +1,4 @@
-//! The fingerprint of an agent's credential, as mandates contain it.
+//! An agent's credential: the text of its token, its check value and its fingerprint in mandates.
 
 use bursar_core::ids::AgentId;
 use bursar_domain::agents::Credential;

@@ -64,7 +64,7 @@ pub struct MandateAnswer {
 pub struct MandateCheckAnswer {
     /// Whether the mandate is complete, and signed by the key of its paying address.
     pub good: bool,
-    /// What is wrong with it; empty if it is good.
+    /// Its defects; empty if it is good.
     pub defects: Vec<String>,
     /// What a good mandate proves and what it does not.
     pub meaning: String,

@@ -20,13 +20,13 @@ pub enum MandateOrder {
         #[serde(default)]
         new: bool,
     },
-    /// The mandates of all agents, and whether they still state what holds.
+    /// The mandates of all agents, and whether their terms still hold.
     List,
     /// The newest mandate of an agent, with the signed JSON document for merchants.
     Show { agent: Name },
     /// Sign a mandate with limits of zero, which replaces the agent's newest one.
     ///
-    /// It works for suspended and deleted agents, too. A copy of the former mandate stays valid by its signature.
+    /// It also works for suspended and deleted agents. The signature on a copy of the former mandate remains valid.
     Retire {
         /// The agent's code, or its name.
         agent: Name,

@@ -1,4 +1,4 @@
-//! Reports mandates that no longer state what holds.
+//! Reports mandates whose terms no longer hold.
 
 use bursar_control::answers::CheckAnswer;
 use bursar_domain::State;
