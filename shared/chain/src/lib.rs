@@ -44,6 +44,7 @@ pub mod icon_http;
 pub mod multicall;
 pub mod ports;
 pub mod price_http;
+pub mod registry_http;
 pub mod revert;
 pub mod rpc;
 pub mod simulate;

@@ -1,7 +1,8 @@
-//! The ports to the outside world: [`Clock`], [`Chain`], [`Explorer`] and [`Prices`]. Only traits and plain values;
+//! The ports to the outside world: [`Clock`], [`Chain`], [`Explorer`], [`Registry`] and [`Prices`]. Only traits and plain values;
 //! nothing here reads a clock or opens a connection.
 
 mod mined;
+mod registry;
 mod simulation;
 
 use std::fmt::Debug;
@@ -17,6 +18,7 @@ use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
 
 pub use mined::{FoundLog, Log, LogFilter, PaidFee, Receipt, SentNonce, Transaction, TxStatus};
+pub use registry::{Registry, RegistryFault, RegistryReply};
 pub use simulation::{
     NextBlock, ReadCall, SimulatedBlock, SimulatedCall, SimulationRequest, Transfer,
 };

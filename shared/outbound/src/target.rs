@@ -98,6 +98,13 @@ impl Target {
         Self { url, label: self.label.clone() }
     }
 
+    /// Returns the URL with another query parameter.
+    pub fn with_query(&self, name: &str, value: &str) -> Self {
+        let mut url = self.url.clone();
+        url.query_pairs_mut().append_pair(name, value);
+        Self { url, label: self.label.clone() }
+    }
+
     /// Cleans a third party's text for errors and logs.
     ///
     /// It replaces every long part of this URL in the text, because providers often quote the API key. It also replaces
@@ -186,6 +193,9 @@ mod tests {
                 .with_segments(&["x", "y/.."]);
             assert_eq!(made.url.as_str(), below);
             assert!(!format!("{made:?}").contains("api"), "{made:?}");
+            let asked = made.with_query("id", "a&b=c");
+            let separator = if below.contains('?') { '&' } else { '?' };
+            assert_eq!(asked.url.as_str(), format!("{below}{separator}id=a%26b%3Dc"));
         }
     }
 
