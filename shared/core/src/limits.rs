@@ -70,6 +70,9 @@ pub const SIGNATURE_MEMORY_DAYS_MIN: i64 = 30;
 pub const MAX_VALIDITY_S: u64 = 3600;
 /// Maximum number of names in the setting `server.hosts`.
 pub const SERVER_HOSTS_MAX: usize = 64;
+
+/// The longest URL of a registry of mandates, in bytes.
+pub const REGISTRY_URL_BYTES_MAX: usize = 2_048;
 /// Maximum number of characters of a URL in a list of requests; a longer host is not cut.
 pub const LISTED_URL_CHARS_MAX: usize = 200;
 /// Maximum number of reports about one payment that may change its record; an honest agent sends two.

@@ -7,7 +7,7 @@ pub mod keys;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, list_change, switch_text};
-use crate::limits::{MAX_VALIDITY_S, SERVER_HOSTS_MAX};
+use crate::limits::{MAX_VALIDITY_S, REGISTRY_URL_BYTES_MAX, SERVER_HOSTS_MAX};
 use crate::money::Usd;
 pub use console::{ConsolePalette, ConsoleTime, Notices};
 use keys::Key;
@@ -39,6 +39,8 @@ pub struct Settings {
     /// It is unattended until a person opens it after the engine starts. `None` means that only the policies limit the
     /// agents.
     pub unattended_daily: Option<Usd>,
+    /// The registry of mandates; `None` if there is none.
+    pub registry: Option<String>,
 }
 
 impl Default for Settings {
@@ -52,6 +54,7 @@ impl Default for Settings {
             confirm_typing_above: None,
             idle_lock_s: None,
             unattended_daily: None,
+            registry: None,
         }
     }
 }
@@ -117,6 +120,8 @@ pub enum Setting {
     ConfirmTypingAbove(Option<Usd>),
     IdleLock(Option<u64>),
     UnattendedDaily(Option<Usd>),
+    /// A URL.
+    Registry(Option<String>),
 }
 
 impl Setting {
@@ -147,6 +152,8 @@ impl Setting {
                 (None, Some(_)) => true,
                 (_, None) => false,
             },
+            // Another registry is another server that learns about agents.
+            Setting::Registry(to) => to.is_some() && *to != now.registry,
         }
     }
 
@@ -163,6 +170,7 @@ impl Setting {
             }
             Setting::IdleLock(_) => Setting::IdleLock(settings.idle_lock_s),
             Setting::UnattendedDaily(_) => Setting::UnattendedDaily(settings.unattended_daily),
+            Setting::Registry(_) => Setting::Registry(settings.registry.clone()),
         }
     }
 
@@ -181,6 +189,7 @@ impl Setting {
             Setting::UnattendedDaily(_) => {
                 (Key::UnattendedDaily.row().key, Key::UnattendedDaily.row().key)
             }
+            Setting::Registry(_) => (Key::RegistryUrl.row().key, Key::RegistryUrl.row().key),
         };
         let mut before = Settings::default();
         from.apply(&mut before);
@@ -193,7 +202,8 @@ impl Setting {
             | Setting::MaxValidity(_)
             | Setting::ConfirmTypingAbove(_)
             | Setting::IdleLock(_)
-            | Setting::UnattendedDaily(_) => (from.value(), self.value()),
+            | Setting::UnattendedDaily(_)
+            | Setting::Registry(_) => (from.value(), self.value()),
         };
         Change {
             field: field.to_owned(),
@@ -218,6 +228,8 @@ impl Setting {
             Setting::ConfirmTypingAbove(None) => "by the policy".to_owned(),
             Setting::IdleLock(Some(seconds)) => format!("{seconds} s"),
             Setting::IdleLock(None) | Setting::UnattendedDaily(None) => switch_text(false),
+            Setting::Registry(Some(url)) => origin(url),
+            Setting::Registry(None) => "none".to_owned(),
         }
     }
 
@@ -236,6 +248,7 @@ impl Setting {
             Setting::IdleLock(Some(seconds)) if !(60..=604_800).contains(seconds) => {
                 Some("off, or seconds from 60 to 604800")
             }
+            Setting::Registry(Some(url)) if !is_web_url(url) => Some("an http or https URL"),
             Setting::AllowLan(_)
             | Setting::RateLimitOff(_)
             | Setting::Hosts(_)
@@ -243,7 +256,8 @@ impl Setting {
             | Setting::MaxValidity(_)
             | Setting::ConfirmTypingAbove(_)
             | Setting::IdleLock(_)
-            | Setting::UnattendedDaily(_) => None,
+            | Setting::UnattendedDaily(_)
+            | Setting::Registry(_) => None,
         }
     }
 
@@ -258,12 +272,24 @@ impl Setting {
             Setting::ConfirmTypingAbove(amount) => to.confirm_typing_above = *amount,
             Setting::IdleLock(seconds) => to.idle_lock_s = *seconds,
             Setting::UnattendedDaily(amount) => to.unattended_daily = *amount,
+            Setting::Registry(url) => to.registry.clone_from(url),
         }
     }
 }
 
 fn texts(hosts: &[String]) -> Vec<&str> {
     hosts.iter().map(String::as_str).collect()
+}
+
+/// Returns whether a text begins like a URL of the web, and is short enough to store.
+fn is_web_url(text: &str) -> bool {
+    let has_scheme = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+    has_scheme && text.len() <= REGISTRY_URL_BYTES_MAX && !text.contains(char::is_control)
+}
+
+/// Returns scheme and host of a URL: path and query may contain a key.
+fn origin(url: &str) -> String {
+    url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")
 }
 
 /// Returns whether `text` is a host as a `Host` header contains it, without a port.
@@ -296,6 +322,7 @@ mod tests {
             confirm_typing_above: Some(Usd::dollars(5)),
             idle_lock_s: Some(600),
             unattended_daily: Some(Usd::dollars(5)),
+            registry: Some("https://a.test".to_owned()),
         };
         for (setting, from_strict, from_loose) in [
             (Setting::AllowLan(true), true, false),
@@ -318,6 +345,9 @@ mod tests {
             (Setting::ConfirmTypingAbove(Some(Usd::dollars(4))), true, false),
             (Setting::ConfirmTypingAbove(Some(Usd::dollars(6))), true, true),
             (Setting::ConfirmTypingAbove(None), false, true),
+            (Setting::Registry(Some("https://a.test".to_owned())), true, false),
+            (Setting::Registry(Some("https://b.test".to_owned())), true, true),
+            (Setting::Registry(None), false, false),
         ] {
             assert_eq!(setting.loosens(&strict), from_strict, "{setting:?}");
             assert_eq!(setting.loosens(&loose), from_loose, "{setting:?}");
@@ -342,6 +372,12 @@ mod tests {
         assert!(Setting::Hosts(vec!["a".into(); 65]).accepted_values_if_invalid().is_some());
         assert!(Setting::MaxValidity(29).accepted_values_if_invalid().is_some());
         assert_eq!(Setting::MaxValidity(30).accepted_values_if_invalid(), None);
+        let registry = |url: &str| Setting::Registry(Some(url.to_owned()));
+        assert_eq!(registry("https://r.test/x").accepted_values_if_invalid(), None);
+        let long = format!("https://{}", "a".repeat(REGISTRY_URL_BYTES_MAX));
+        for url in ["", "r.test", "ftp://r.test", "https://r.test/\n", &long] {
+            assert!(registry(url).accepted_values_if_invalid().is_some(), "{url}");
+        }
     }
 
     #[test]
@@ -353,6 +389,11 @@ mod tests {
             (Setting::LanBearer(LanBearer::Refuse), "server.lan_bearer warn -> refuse", false),
             (Setting::RateLimitOff(true), "rate limit on -> off", true),
             (Setting::AllowLan(true), "server open to the network off -> on", true),
+            (
+                Setting::Registry(Some("https://r.test/key?k=v".to_owned())),
+                "registry.url none -> https://r.test",
+                true,
+            ),
             (
                 Setting::ConfirmTypingAbove(Some(Usd::dollars(5))),
                 "confirm_typing_above by the policy -> 5.00 USD",

@@ -161,6 +161,7 @@ impl Config {
             | Key::LanBearer
             | Key::AllowLan
             | Key::NetworkEnabled(_)
+            | Key::RegistryUrl
             | Key::MaxValidity
             | Key::IdleLock
             | Key::UnattendedDaily

@@ -23,6 +23,7 @@ struct File {
     console: ConsoleTable,
     networks: BTreeMap<String, NetworkTable>,
     prices: PricesTable,
+    registry: RegistryTable,
     lock: LockTable,
     unattended: UnattendedTable,
     confirm_typing_above: Option<IgnoredAny>,
@@ -60,6 +61,12 @@ struct ConsoleTable {
 #[serde(deny_unknown_fields, default)]
 struct PricesTable {
     url: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RegistryTable {
+    url: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -202,6 +209,7 @@ fn refuse_what_loosens(file: &File) -> Result<(), String> {
         (file.server.hosts.is_some(), Some(Key::Hosts)),
         (file.server.lan_bearer.is_some(), Some(Key::LanBearer)),
         (file.payments.max_validity.is_some(), Some(Key::MaxValidity)),
+        (file.registry.url.is_some(), Some(Key::RegistryUrl)),
         (file.lock.idle.is_some(), Some(Key::IdleLock)),
         (file.unattended.daily.is_some(), Some(Key::UnattendedDaily)),
         (file.confirm_typing_above.is_some(), Some(Key::ConfirmTypingAbove)),

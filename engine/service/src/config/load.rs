@@ -213,6 +213,7 @@ mod tests {
             ("[server]\nlan_bearer = \"refuse\"", "config set server.lan_bearer"),
             ("[server]\nallow_lan = true", "config set server.allow_lan"),
             ("[payments]\nmax_validity = 60", "config set payments.max_validity"),
+            ("[registry]\nurl = \"https://r.test\"", "config set registry.url"),
             ("[lock]\nidle = 600", "config set lock.idle"),
             ("[unattended]\ndaily = 5", "config set unattended.daily"),
             ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),

@@ -6,6 +6,7 @@ mod values;
 use std::sync::Arc;
 
 use bursar_chain::ports::EndpointLabel;
+use bursar_chain::registry_http;
 use bursar_control::answers::{Answer, SettingAnswer, Warning};
 use bursar_control::grammar::ConfigOrder;
 use bursar_core::codes::Code;
@@ -89,6 +90,10 @@ pub(super) async fn set(
             Storage::File => set_in_file(engine, key, &given, words).await?,
             Storage::Journal => {
                 let setting = given.setting(key).ok_or(Fault::new(Code::InternalError))?;
+                if let Setting::Registry(Some(url)) = &setting {
+                    let refused = |fault| Fault::because(Code::BadInput, format!("{fault}."));
+                    registry_http::check_base(url).map_err(refused)?;
+                }
                 act(engine, Action::Set(setting)).await?;
                 if key == Key::AllowLan {
                     engine.follow_exposure().await?;
@@ -178,6 +183,7 @@ async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
         | Key::NetworkSubmitRpc(_)
         | Key::NetworkExplorer(_)
         | Key::PricesUrl
+        | Key::RegistryUrl
         | Key::MaxValidity
         | Key::IdleLock
         | Key::UnattendedDaily
@@ -254,6 +260,10 @@ impl SettingsView {
                     "trades that give or get ETH ask you",
                 );
             }
+            Key::RegistryUrl => {
+                let registry = settings.registry.as_deref().and_then(|text| text.parse().ok());
+                return (json!(registry.as_ref().map(url)), "mandates are not published");
+            }
             Key::MaxValidity => json!(settings.max_validity_s),
             Key::IdleLock => settings.idle_lock_s.map_or(json!("off"), |seconds| json!(seconds)),
             Key::UnattendedDaily => {
@@ -286,6 +296,7 @@ impl SettingsView {
             Key::Hosts => journal(settings.hosts != default.hosts),
             Key::LanBearer => journal(settings.lan_bearer != default.lan_bearer),
             Key::AllowLan => journal(settings.allow_lan),
+            Key::RegistryUrl => journal(settings.registry.is_some()),
             Key::MaxValidity => journal(settings.max_validity_s != default.max_validity_s),
             Key::IdleLock => journal(settings.idle_lock_s.is_some()),
             Key::UnattendedDaily => journal(settings.unattended_daily.is_some()),

@@ -153,6 +153,10 @@ settings! {
         "The server that returns the price of ETH, for the value of trades: a URL that answers like CoinGecko's \
          `simple/price`. Path and query are shown only with --reveal. `none` turns it off: trades that give or get ETH then \
          need your approval.";
+    RegistryUrl "registry.url" Journal Url "none"
+        "The registry to which `mandate upload` sends an agent's mandate: the URL below which it serves `api/mandates`. \
+         That server, and every reader of it, learns the mandate. Path and query are shown only with --reveal. No \
+         other command calls it.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
@@ -214,6 +218,7 @@ impl Key {
             | Key::AllowLan
             | Key::Autostart
             | Key::PricesUrl
+            | Key::RegistryUrl
             | Key::MaxValidity
             | Key::VerifySettlements
             | Key::IdleLock
@@ -358,7 +363,7 @@ mod tests {
     #[test]
     fn every_setting_key_parses_from_its_own_text() {
         let all = Key::all();
-        assert_eq!(all.len(), 17 + 4 * NETWORKS.len());
+        assert_eq!(all.len(), 18 + 4 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

@@ -136,6 +136,10 @@ impl ParsedValue {
             (Key::UnattendedDaily, ParsedValue::Off | ParsedValue::Default) => {
                 Some(Setting::UnattendedDaily(None))
             }
+            (Key::RegistryUrl, ParsedValue::Default) => Some(Setting::Registry(None)),
+            (Key::RegistryUrl, ParsedValue::Text(url)) => {
+                Some(Setting::Registry((url != "none").then(|| url.clone())))
+            }
             _not_in_the_journal => None,
         }
     }
