@@ -94,6 +94,7 @@ const COMMANDS: &[(&str, Data)] = &[
     ("mandate.create", Answers(&["mandate"])),
     ("mandate.list", Answers(&["mandates"])),
     ("mandate.show", Answers(&["mandate"])),
+    ("mandate.upload", Answers(&["mandate"])),
     ("mandate.retire", Answers(&["mandate"])),
     ("mandate.verify", Answers(&["mandate_check"])),
     ("payee.name", Answers(&["payee"])),

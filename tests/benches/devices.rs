@@ -10,6 +10,7 @@ use std::time::Instant;
 use axum::Router;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::icon_http::IconHttp;
+use bursar_chain::registry_http::RegistryHttp;
 use bursar_control::answers::Answer;
 use bursar_device::emulator::Emulators;
 use bursar_devnet::agent::Agent;
@@ -95,6 +96,7 @@ impl BenchedEngine {
             explorers: Default::default(),
             prices: PriceSource::default(),
             icons: Arc::new(IconHttp::new()),
+            registry: Arc::new(RegistryHttp),
             devices: Some(Arc::new(Emulators::new(vec![at]))),
             signer: None,
             rules: Rules::default(),

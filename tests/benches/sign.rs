@@ -19,6 +19,7 @@ use axum::extract::State;
 use axum::routing::post;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::icon_http::IconHttp;
+use bursar_chain::registry_http::RegistryHttp;
 use bursar_core::json::{self, Value};
 use bursar_core::networks::by_chain;
 use bursar_devnet::agent::Agent;
@@ -119,6 +120,7 @@ async fn engine(path: &Path) -> Engine {
         explorers: Default::default(),
         prices: PriceSource::default(),
         icons: Arc::new(IconHttp::new()),
+        registry: Arc::new(RegistryHttp),
         devices: None,
         signer: None,
         rules: Rules::default(),

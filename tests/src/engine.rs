@@ -11,7 +11,8 @@ use axum::extract::ConnectInfo;
 use axum::http::Request;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::icon_http::IconHttp;
-use bursar_chain::ports::{Chain, Explorer, Icons};
+use bursar_chain::ports::{Chain, Explorer, Icons, Registry};
+use bursar_chain::registry_http::RegistryHttp;
 use bursar_control::answers::Answer;
 use bursar_core::auth::AuthMode;
 use bursar_core::client::Program;
@@ -62,6 +63,7 @@ pub struct Setup {
     pub mode: Mode,
     pub store: Option<Box<dyn Store>>,
     pub icons: Arc<dyn Icons>,
+    pub registry: Arc<dyn Registry>,
     pub signer: Option<Arc<dyn Signer>>,
     pub devices: Option<Arc<dyn Devices>>,
     pub failpoints: Arc<dyn Failpoints>,
@@ -85,6 +87,7 @@ impl Default for Setup {
             mode: Mode::Full,
             store: None,
             icons: Arc::new(IconHttp::new()),
+            registry: Arc::new(RegistryHttp),
             signer: None,
             devices: None,
             failpoints: Arc::new(NoFailpoints),
@@ -157,6 +160,7 @@ impl TestEngine {
             explorers: setup.explorers.into_iter().collect(),
             prices: PriceSource::default(),
             icons: setup.icons,
+            registry: setup.registry,
             devices: setup.devices,
             signer: setup.signer,
             rules: setup.rules,

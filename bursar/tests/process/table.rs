@@ -86,6 +86,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("mandate.create", "mandate create bot", ("mandate create nothing", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("mandate.list", "mandate list", ("mandate list x", "BAD_INPUT"), "", ""),
     row("mandate.show", "mandate show bot", ("mandate show nothing", "NOTHING_FOUND"), "NOTHING_FOUND", "NOTHING_FOUND"),
+    row("mandate.upload", "", ("mandate upload nothing", "NOTHING_FOUND"), "NOTHING_FOUND", "NOTHING_FOUND"),
     row("mandate.retire", "mandate retire bot", ("mandate retire nothing", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("mandate.verify", "mandate verify {mandate}", ("mandate verify {wrong}", "BAD_INPUT"), "", ""),
     row("agent.suspend", "agent suspend bot", ("agent suspend nothing", "NOTHING_FOUND"), "", ""),

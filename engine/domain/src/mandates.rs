@@ -3,53 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bursar_core::ids::{AgentId, Name};
-use bursar_core::time::{Moment, Utc};
-use bursar_mandate::{AgentMember, Draft, Fingerprint, MandateId, PolicyId};
-use bursar_x402::signature::{Signature65, recover};
+use bursar_core::ids::AgentId;
+use bursar_core::time::Utc;
+use bursar_mandate::{AgentMember, Fingerprint, MandateId, PolicyId};
+use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::Credential;
-use crate::deadline::Deadline;
-
-/// What a mandate does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Purpose {
-    /// States the agent's limits.
-    Grant,
-    /// Replaces a grant: all limits are zero.
-    Retirement,
-}
-
-/// A mandate that was issued: its text may be signed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IssuedMandate {
-    pub draft: Draft,
-    /// The text to sign.
-    ///
-    /// A signature is made only if it is [`Draft::text`].
-    pub text: String,
-    pub purpose: Purpose,
-    /// The agent's policy, whose version `serial` states the limits.
-    pub policy: Name,
-    pub serial: u64,
-    /// The credential to which the fingerprint belongs.
-    pub credential: Credential,
-    /// When a person must have signed on a device; `None` if the wallet has the key.
-    pub until: Option<Deadline>,
-}
-
-impl IssuedMandate {
-    /// Returns whether a signature is over this mandate's text and by the key of its paying address.
-    pub fn is_signed_by(&self, signature: &Signature65) -> bool {
-        recover(self.draft.digest(), signature) == Ok(self.draft.terms.wallet)
-    }
-
-    /// Returns whether the time for a signature on a device is over.
-    pub fn is_overdue(&self, moment: &Moment) -> bool {
-        self.until.as_ref().is_some_and(|until| until.has_passed(moment))
-    }
-}
+pub use crate::issued_mandate::{IssuedMandate, Purpose};
+use crate::registrations::{Registration, Upload, UploadEnd};
 
 /// A mandate with its signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +30,10 @@ pub enum MandateEvent {
     Signed { agent: AgentId, id: MandateId, signature: Signature65 },
     /// An issued mandate ended without a signature.
     Ended { agent: AgentId, id: MandateId, end: MandateEnd },
+    /// The operator publishes a signed mandate: the registry may receive it from now on.
+    UploadBegun(Upload),
+    /// The registry answered about a mandate.
+    UploadEnded { upload: Upload, end: UploadEnd },
 }
 
 /// A command about mandates.
@@ -83,6 +49,10 @@ pub enum MandateAction {
     Sign { id: MandateId, signature: Signature65 },
     /// A person refused an issued mandate on the device.
     Decline { id: MandateId },
+    /// Records that the agent's newest signed mandate is going to a registry.
+    BeginUpload(Upload),
+    /// Records a registry's answer about an upload.
+    EndUpload { upload: Upload, end: UploadEnd },
 }
 
 /// A mandate that the operator issues.
@@ -124,12 +94,30 @@ pub struct Mandates {
     pub signed: BTreeMap<AgentId, Arc<SignedMandate>>,
     /// The random id of each policy version that a mandate names, by the version's serial number.
     pub policy_ids: BTreeMap<u64, PolicyId>,
+    /// The registries to which an agent's mandates were sent, deleted agents included.
+    pub registrations: BTreeMap<AgentId, Vec<Registration>>,
 }
 
 impl Mandates {
     /// Returns the mandate that an agent may show: the newest signed one, unless that one retires it.
     pub fn in_force(&self, agent: &AgentId) -> Option<&Arc<SignedMandate>> {
         self.signed.get(agent).filter(|signed| signed.issued.purpose == Purpose::Grant)
+    }
+
+    /// Returns the registries to which mandates of an agent were sent.
+    pub fn registrations(&self, agent: &AgentId) -> &[Registration] {
+        self.registrations.get(agent).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the registries that publish an agent's limits, or may do so, although its newest mandate retires them.
+    pub fn published_after_retirement(
+        &self,
+        agent: &AgentId,
+    ) -> impl Iterator<Item = &Registration> {
+        let newest = self.signed.get(agent);
+        let is_retired = newest.is_some_and(|signed| signed.issued.purpose == Purpose::Retirement);
+        let all = self.registrations(agent).iter();
+        all.filter(move |one| is_retired && one.grants().next().is_some())
     }
 
     /// Returns the issued mandate with this id.

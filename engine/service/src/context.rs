@@ -72,6 +72,8 @@ pub(crate) struct EngineContext {
     pub(crate) device_retries: Retries,
     /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
+    /// Lets one upload of a mandate at a time run.
+    pub(crate) uploads: tokio::sync::Mutex<()>,
     /// Serializes password attempts. Its value is the journal's count of wrong passwords at the last correct
     /// password.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
@@ -105,6 +107,15 @@ impl EngineContext {
             Some((row, chain, since_ms))
         });
         silent.collect()
+    }
+
+    /// Passes a fault point.
+    ///
+    /// # Errors
+    /// Only in tests.
+    pub(crate) fn hit(&self, point: &'static str) -> Result<(), Fault> {
+        let fault = |error| Fault::new(Code::InternalError).with_detail(error);
+        self.ports.failpoints.hit(point).map_err(fault)
     }
 
     /// Returns 32 random bytes in hex.

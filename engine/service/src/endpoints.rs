@@ -1,10 +1,13 @@
-//! Creates the chains and explorers from the endpoints in the settings.
+//! Creates the engine's ports, its chains and explorers from the endpoints in the settings.
 
 use std::sync::Arc;
 
+use bursar_chain::clock::SystemClock;
 use bursar_chain::explorer_http::{ExplorerConfigError, ExplorerHttp, ExplorerLimits};
+use bursar_chain::icon_http::IconHttp;
 use bursar_chain::ports::{Chain, ChainFault, Clock, EndpointLabel, Explorer, Prices};
 use bursar_chain::price_http::{PriceConfigError, PriceHttp};
+use bursar_chain::registry_http::RegistryHttp;
 use bursar_chain::rpc::{ConfigError, RpcChain, RpcConfig};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -12,6 +15,36 @@ use bursar_core::networks::ChainId;
 use url::Url;
 
 use crate::config::Config;
+use crate::ports::{Devices, NoFailpoints, Ports, SystemDisk, SystemRandom};
+use crate::rules::Rules;
+
+/// Returns the ports of this machine, with the endpoints of the settings. Opens no connection.
+pub(crate) fn system_ports(
+    config: &Config,
+    devices: Option<Arc<dyn Devices>>,
+) -> Result<Ports, Fault> {
+    let clock: Arc<dyn Clock> = Arc::new(
+        SystemClock::new().map_err(|error| Fault::because(Code::DataFolder, error.to_string()))?,
+    );
+    let each = config.rpc.keys().map(|id| Ok((*id, chain(config, *id, &clock)?)));
+    let each = each.collect::<Result<Vec<_>, Fault>>()?;
+    let explorers = config.explorer.keys().map(|id| Ok((*id, explorer(config, *id)?)));
+    let explorers = explorers.collect::<Result<Vec<_>, Fault>>()?;
+    Ok(Ports {
+        clock,
+        random: Arc::new(SystemRandom),
+        disk: Arc::new(SystemDisk),
+        failpoints: Arc::new(NoFailpoints),
+        rules: Rules::default(),
+        chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
+        explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
+        prices: prices(config)?.into(),
+        icons: Arc::new(IconHttp::new()),
+        registry: Arc::new(RegistryHttp),
+        devices,
+        signer: None,
+    })
+}
 
 /// Returns the chain of one network; `None` if it has no endpoint to read from. Opens no connection.
 pub(crate) fn chain(

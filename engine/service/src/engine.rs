@@ -8,9 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use bursar_chain::clock::SystemClock;
-use bursar_chain::icon_http::IconHttp;
-use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::lane::Lane;
@@ -25,7 +22,7 @@ use crate::agent_api::Api;
 use crate::backup::replace;
 use crate::blocking::blocking;
 use crate::chain_time::HintedClock;
-use crate::config::{Config, LiveConfig};
+use crate::config::LiveConfig;
 use crate::context::EngineContext;
 pub use crate::context::Mode;
 use crate::control::{ControlChannel, RunningControl, serve_attached};
@@ -45,8 +42,7 @@ use crate::lanes::trading::Trading;
 use crate::lanes::tx_driver::{self, TxDriver};
 use crate::operator::wallet::lock::lock;
 use crate::operator::wallet::open::open_with;
-use crate::ports::{Devices, NoFailpoints, Ports, Signer, SystemDisk, SystemRandom};
-use crate::rules::Rules;
+use crate::ports::{Devices, Ports, Signer};
 use crate::service::data_dir::DataFolder;
 use crate::service::instance::InstanceLock;
 use crate::vault::Vault;
@@ -130,7 +126,7 @@ impl Engine {
         let settings = Arc::new(LiveConfig::open(&folder, listen, edition.sealed)?);
         let ports = match ports {
             Some(ports) => ports,
-            None => system_ports(&settings.get(), options.devices)?,
+            None => endpoints::system_ports(&settings.get(), options.devices)?,
         };
         let gate = Arc::new(Gate::default());
         let begin_journal = options.begin_journal;
@@ -149,7 +145,6 @@ impl Engine {
         let funds = Arc::new(Funds::new(&ports));
         let trading = Arc::new(Trading::new(&ports));
         let lending = Arc::new(Lending::new(&ports));
-        let executed = plans::ExecutionCounter::default();
         let (results, saved) = (Arc::clone(lending.scan()), Arc::clone(&scan_store));
         blocking(move || scan::load(&results, &*saved)).await?;
         let last_used_ms = AtomicU64::new(ports.clock.mono_ms());
@@ -168,7 +163,7 @@ impl Engine {
             funds,
             trading,
             lending,
-            executed,
+            executed: plans::ExecutionCounter::default(),
             tasks,
             server: tokio::sync::Mutex::new(None),
             lan_until_stopped: AtomicBool::new(false),
@@ -177,6 +172,7 @@ impl Engine {
             device_status: users.status,
             device_retries: users.retries,
             backups: tokio::sync::Mutex::new(()),
+            uploads: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
             last_used_ms,
             stopping,
@@ -346,29 +342,6 @@ fn complete_restore(folder: &DataFolder) -> Result<(), Fault> {
         let folder = folder.path().display();
         let text = format!("Restored files cannot be put in place in {folder}: {error}.");
         Fault::because(Code::of_disk(&error), text)
-    })
-}
-
-fn system_ports(config: &Config, devices: Option<Arc<dyn Devices>>) -> Result<Ports, Fault> {
-    let clock: Arc<dyn Clock> = Arc::new(
-        SystemClock::new().map_err(|error| Fault::because(Code::DataFolder, error.to_string()))?,
-    );
-    let each = config.rpc.keys().map(|id| Ok((*id, endpoints::chain(config, *id, &clock)?)));
-    let each = each.collect::<Result<Vec<_>, Fault>>()?;
-    let explorers = config.explorer.keys().map(|id| Ok((*id, endpoints::explorer(config, *id)?)));
-    let explorers = explorers.collect::<Result<Vec<_>, Fault>>()?;
-    Ok(Ports {
-        clock,
-        random: Arc::new(SystemRandom),
-        disk: Arc::new(SystemDisk),
-        failpoints: Arc::new(NoFailpoints),
-        rules: Rules::default(),
-        chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
-        explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
-        prices: endpoints::prices(config)?.into(),
-        icons: Arc::new(IconHttp::new()),
-        devices,
-        signer: None,
     })
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, Icons, Prices};
+use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, Icons, Prices, Registry};
 use bursar_core::networks::ChainId;
 use bursar_x402::signature::Signature65;
 
@@ -176,6 +176,8 @@ pub struct Ports {
     pub prices: PriceSource,
     /// Asked only with the setting `icons`.
     pub icons: Arc<dyn Icons>,
+    /// Called only by `mandate upload` and `mandate retire`.
+    pub registry: Arc<dyn Registry>,
     /// The hardware devices; `None` in a build without support for them.
     pub devices: Option<Arc<dyn Devices>>,
     /// Signs in place of the vault; only in tests.

@@ -41,7 +41,9 @@ pub use lending::{
     PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,
     VenuesAnswer, WrittenOffAnswer,
 };
-pub use mandates::{MandateAnswer, MandateCheckAnswer, MandateStatus};
+pub use mandates::{
+    MandateAnswer, MandateCheckAnswer, MandateStatus, PublicationAnswer, RegistrationAnswer,
+};
 pub use names::NamesAnswer;
 pub use payees::PayeeAnswer;
 pub use plan::PlanAnswer;

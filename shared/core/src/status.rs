@@ -365,6 +365,10 @@ pub enum EntryKind {
     MandateSigned,
     #[strum(serialize = "mandate.ended")]
     MandateEnded,
+    #[strum(serialize = "mandate.upload_begun")]
+    MandateUploadBegun,
+    #[strum(serialize = "mandate.upload_ended")]
+    MandateUploadEnded,
     #[strum(serialize = "payee.named")]
     PayeeNamed,
     #[strum(serialize = "venue.trusted")]

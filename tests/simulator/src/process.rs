@@ -12,6 +12,7 @@ use axum::Router;
 use bursar_auditor::observations::{End, Observation, Ticket};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::icon_http::IconHttp;
+use bursar_chain::registry_http::RegistryHttp;
 use bursar_demo::operator::Operator;
 use bursar_device::emulator::InProcess;
 use bursar_engine::agent_api::router;
@@ -111,6 +112,7 @@ impl Process {
             explorers: Default::default(),
             prices: environment.prices.clone(),
             icons: Arc::new(IconHttp::new()),
+            registry: Arc::new(RegistryHttp),
             devices: environment.device.map(|device| {
                 Arc::new(InProcess::new(Arc::clone(device) as _)) as Arc<dyn Devices>
             }),

@@ -23,6 +23,7 @@ use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
 use bursar_chain::icon_http::IconHttp;
 use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, PriceFault, Prices};
 use bursar_chain::price_http::PriceHttp;
+use bursar_chain::registry_http::RegistryHttp;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
@@ -83,6 +84,7 @@ async fn run() -> Result<(), Fault> {
         explorers: explorers().into_iter().collect(),
         prices: prices().into(),
         icons: Arc::new(IconHttp::new()),
+        registry: Arc::new(RegistryHttp),
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),

@@ -14,7 +14,7 @@ pub(super) fn accept(state: &mut State, at: Utc) {
     state.noted_entry = 0;
     Arc::make_mut(&mut state.outboxes).drop_unsigned(at);
     payments::drop_unsigned(state);
-    mandates::drop_unsigned(state);
+    mandates::doubt(state);
 }
 
 /// Counts the day's allowances as spent, because spending since the backup is unknown.
@@ -22,7 +22,7 @@ pub(super) fn accept(state: &mut State, at: Utc) {
 /// Reservations of held requests need no change: those requests have ended.
 pub(super) fn restore(state: &mut State, start: &WindowStart, at: Utc) {
     state.restored = Some(at);
-    mandates::drop_unsigned(state);
+    mandates::doubt(state);
     state.unattended.begin(start.clone());
     state.unattended.spend_all();
     let policies = Arc::clone(&state.policies);

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bursar_core::ids::AgentId;
 use bursar_core::time::Utc;
-use bursar_mandate::MandateId;
+use bursar_mandate::{MandateId, RegistryRefusal};
 use bursar_x402::signature::Signature65;
 
 use crate::mandates::{IssuedMandate, MandateEvent, Mandates, SignedMandate};
+use crate::registrations::{Confirmed, Publication, Registration, Upload, UploadEnd};
 use crate::state::State;
 
 pub(super) fn apply(state: &mut State, event: &MandateEvent, at: Utc) {
@@ -15,6 +16,8 @@ pub(super) fn apply(state: &mut State, event: &MandateEvent, at: Utc) {
         MandateEvent::Issued(issued) => issue(state, issued),
         MandateEvent::Signed { id, signature, .. } => sign(state, *id, signature, at),
         MandateEvent::Ended { id, .. } => end(state, *id),
+        MandateEvent::UploadBegun(upload) => begin_upload(state, upload),
+        MandateEvent::UploadEnded { upload, end } => end_upload(state, upload, end, at),
     }
 }
 
@@ -45,6 +48,69 @@ fn end(state: &mut State, id: MandateId) {
     Arc::make_mut(&mut state.mandates).unsigned.retain(|_agent, issued| issued.draft.id != id);
 }
 
+/// Records that the registry may have the agent's newest signed mandate.
+fn begin_upload(state: &mut State, upload: &Upload) {
+    let mandates = Arc::make_mut(&mut state.mandates);
+    let newest = mandates.signed.get(&upload.agent);
+    let Some(signed) = newest.filter(|signed| signed.issued.draft.id == upload.id) else { return };
+    let issued = signed.issued.clone();
+    let all = mandates.registrations.entry(upload.agent.clone()).or_default();
+    let known = match all.iter().position(|one| one.base == upload.base) {
+        Some(known) => known,
+        None => {
+            all.push(Registration { base: upload.base.clone(), publications: Vec::new() });
+            all.len().saturating_sub(1)
+        }
+    };
+    let Some(known) = all.get_mut(known) else { return };
+    match known.publications.iter_mut().find(|one| one.id() == upload.id) {
+        Some(publication) => publication.attempts = publication.attempts.saturating_add(1),
+        None => known.publications.push(Publication {
+            issued: Arc::new(issued),
+            attempts: 1,
+            confirmed: None,
+        }),
+    }
+}
+
+/// Records the registry's answer about a mandate.
+fn end_upload(state: &mut State, upload: &Upload, end: &UploadEnd, at: Utc) {
+    let mandates = Arc::make_mut(&mut state.mandates);
+    let Some(all) = mandates.registrations.get_mut(&upload.agent) else { return };
+    let Some(known) = all.iter_mut().find(|one| one.base == upload.base) else { return };
+    let Some(publication) = known.publications.iter_mut().find(|one| one.id() == upload.id) else {
+        return;
+    };
+    let is_gone = match end {
+        UploadEnd::Published(entry) => {
+            publication.attempts = 0;
+            publication.confirmed = Some(Confirmed { entry: entry.clone(), at });
+            false
+        }
+        UploadEnd::Absent => true,
+        // A refusal of the mandate itself also holds for earlier attempts; any other refusal holds for this one.
+        UploadEnd::Refused(refusal) => {
+            publication.attempts = publication.attempts.saturating_sub(1);
+            let is_known = publication.attempts > 0 || publication.confirmed.is_some();
+            !(matches!(refusal, RegistryRefusal::Other(_)) && is_known)
+        }
+    };
+    if is_gone {
+        known.publications.retain(|one| one.id() != upload.id);
+    }
+    all.retain(|one| !one.publications.is_empty());
+}
+
+/// Forgets every confirmation of a journal that was accepted or restored: later answers of the registries are lost.
+fn doubt_publications(state: &mut State) {
+    let mandates = Arc::make_mut(&mut state.mandates);
+    let all = mandates.registrations.values_mut().flatten();
+    for publication in all.flat_map(|one| one.publications.iter_mut()) {
+        publication.attempts = publication.attempts.max(1);
+        publication.confirmed = None;
+    }
+}
+
 /// Removes the unsigned mandate of a deleted agent. A signed one stays, because it can still be retired.
 pub(super) fn forget_unsigned(state: &mut State, agent: &AgentId) {
     if state.mandates.unsigned.contains_key(agent) {
@@ -52,9 +118,10 @@ pub(super) fn forget_unsigned(state: &mut State, agent: &AgentId) {
     }
 }
 
-/// Removes all unsigned mandates of a journal that was accepted or restored.
-pub(super) fn drop_unsigned(state: &mut State) {
+/// Removes what a journal that was accepted or restored no longer shows: unsigned mandates, and the answers of registries.
+pub(super) fn doubt(state: &mut State) {
     Arc::make_mut(&mut state.mandates).unsigned.clear();
+    doubt_publications(state);
 }
 
 /// Removes all mandates, because the wallet was deleted.

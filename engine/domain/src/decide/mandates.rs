@@ -1,5 +1,7 @@
 //! Mandates: granted and retired by the operator, signed by the key of the paying address.
 
+mod uploads;
+
 use std::sync::Arc;
 
 use bursar_core::codes::Code;
@@ -20,6 +22,7 @@ use crate::mandates::{
     IssuedMandate, MandateAction, MandateEnd, MandateEvent, MandateGrant, Purpose, SignedMandate,
 };
 use crate::refusal::Refusal;
+use crate::registrations::Registration;
 use crate::state::State;
 
 pub(super) fn decide(
@@ -32,6 +35,8 @@ pub(super) fn decide(
         MandateAction::Retire { agent, id } => retire(state, command, agent, *id),
         MandateAction::Sign { id, signature } => record_signature(state, command, *id, signature),
         MandateAction::Decline { id } => Ok(decline(state, command, *id)),
+        MandateAction::BeginUpload(upload) => uploads::begin(state, command, upload),
+        MandateAction::EndUpload { upload, end } => uploads::end(state, command, upload, end),
     }
 }
 
@@ -131,10 +136,13 @@ fn retire(
         let message = format!("The agent {agent} has no signed mandate: see `mandate list`.");
         return Err(Refusal::because(Code::NothingFound, message));
     };
-    if signed.issued.purpose == Purpose::Retirement {
-        return Ok(Decision::done(events));
-    }
-    let earlier = &signed.issued;
+    let earlier = match signed.issued.purpose {
+        Purpose::Grant => &signed.issued,
+        Purpose::Retirement => match published_by_another(state, &signed.issued) {
+            Some(published) => published,
+            None => return Ok(Decision::done(events)),
+        },
+    };
     let terms = Terms {
         limits: Limits {
             daily: Usd::ZERO,
@@ -154,6 +162,18 @@ fn retire(
         ..earlier.clone()
     };
     Ok(issue(events, retirement))
+}
+
+/// Returns a mandate that a registry publishes and that this retirement does not replace, because the agent then paid
+/// from another address.
+fn published_by_another<'a>(
+    state: &'a State,
+    retirement: &IssuedMandate,
+) -> Option<&'a IssuedMandate> {
+    let Terms { agent, wallet, .. } = &retirement.draft.terms;
+    let mut all = state.mandates.registrations(agent).iter().flat_map(Registration::grants);
+    let other = all.find(|one| one.issued.draft.terms.wallet != *wallet);
+    other.map(|one| &*one.issued)
 }
 
 /// Records the signature of an issued mandate. A signature that is recorded already changes nothing.

@@ -62,10 +62,13 @@ fn with_mandate(body: Object, caller: &Caller) -> Object {
     };
     let draft = &signed.issued.draft;
     let reasons = stale_reasons(state, signed);
+    let known = state.mandates.registrations(&agent.id).iter();
+    let confirmed = known.rev().find_map(|one| one.find(draft.id)?.confirmed.as_ref());
+    let registry_id = confirmed.map_or(Value::Null, |known| Value::from(known.entry.id.as_str()));
     let body = body
         .with("mandate", draft.signed(&signed.signature))
         .with("mandate_id", draft.id.to_string())
-        .with("mandate_registry_id", Value::Null)
+        .with("mandate_registry_id", registry_id)
         .with("mandate_stale", !reasons.is_empty());
     if reasons.is_empty() {
         return body;

@@ -290,7 +290,7 @@ pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> 
         .map_err(|error| StoreError::Corrupt(format!("a settlement's record is damaged: {error}")))
 }
 
-const SNAPSHOT_VERSION: u8 = 13;
+const SNAPSHOT_VERSION: u8 = 14;
 
 /// Encodes a snapshot: version, head, tag (zeros if there is none), state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

@@ -24,7 +24,7 @@ use super::support::confirm::agree;
 use super::support::lookup::{find_address, wallet};
 use super::support::password::prove_operator;
 use super::support::{Done, act, describe, require_trusted_journal};
-use super::{balances, ledger, sends};
+use super::{balances, ledger, mandates, sends};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::vault::seed::{Seed, WordCount};
@@ -202,6 +202,8 @@ async fn delete(
             format!("{} ({})", known.address.to_checksum(None), known.label),
             format!("Its money stays there; {restore} restores it."),
         ];
+        let published = mandates::published_by(&engine.core.view().state, known.address);
+        let lines = [lines, published].concat();
         agree(dialogue, lines, "Remove it?").await?;
     }
     act(engine, Action::DeleteAddress { label: label.clone() }).await?;

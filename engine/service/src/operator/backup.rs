@@ -27,9 +27,8 @@ use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
 use super::dry_run::{announce, will_ask};
-use super::support::Done;
-use super::support::confirm::agree;
-use super::support::password::password;
+use super::mandates;
+use super::support::{Done, confirm::agree, password::password};
 use crate::backup::archive::{self, ArchiveError, FILE_NAMES, Head, SALT_BYTES};
 use crate::backup::guard::{Guard, mib};
 use crate::backup::replace;
@@ -328,7 +327,8 @@ pub(super) async fn restore(
                   payment needs your approval."
             .to_owned(),
     };
-    Ok(Done { answer: Answer::Restored(answer), warnings: vec![warning], secret: None })
+    let warnings = vec![warning, mandates::unknown_after_restore()];
+    Ok(Done { answer: Answer::Restored(answer), warnings, secret: None })
 }
 
 struct Source {

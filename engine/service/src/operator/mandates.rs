@@ -1,9 +1,12 @@
-//! The commands `mandate create`, `list`, `show` and `retire`. The text of a mandate follows from the wallet's state
-//! alone.
+//! The commands `mandate create`, `list`, `show`, `upload` and `retire`. The text of a mandate follows from the wallet's
+//! state alone.
+
+mod upload;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use alloy_primitives::Address;
 use bursar_control::answers::{Answer, MandateAnswer, MandateStatus, Warning};
 use bursar_control::grammar::MandateOrder;
 use bursar_core::codes::Code;
@@ -13,13 +16,15 @@ use bursar_core::networks;
 use bursar_core::text;
 use bursar_domain::agents::Agent;
 use bursar_domain::mandates::{IssuedMandate, MandateAction, MandateGrant, SignedMandate};
+use bursar_domain::registrations::Registration;
 use bursar_domain::{Action, State};
 use bursar_mandate::{MandateId, PolicyId};
 use secrecy::ExposeSecret;
 
 use super::dialogue::Dialogue;
-use super::support::mandate_status::signed_status;
-use super::support::{Done, act, lookup};
+use super::support::confirm::agree;
+use super::support::mandate_status::{registrations, registry_label, signed_status};
+use super::support::{Done, act, lookup, rehearse};
 use crate::blocking::blocking;
 use crate::context::{EngineContext, Mode};
 use crate::journal::{SigningOrder, Subject};
@@ -33,7 +38,7 @@ const DISCLOSES: &str = "A mandate discloses the agent's limits, networks and ad
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
     order: MandateOrder,
-    dialogue: &dyn Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     match order {
         MandateOrder::Create { agent, new } => {
@@ -45,9 +50,14 @@ pub(super) async fn run(
             let id = find(&engine.core.view().state, &agent)?;
             show(&engine.core.view().state, &id)
         }
-        MandateOrder::Retire { agent } => {
+        MandateOrder::Upload { agent } => {
             let id = find(&engine.core.view().state, &agent)?;
-            retire(engine, &id, dialogue).await
+            upload::run(engine, &id, dialogue).await?;
+            show(&engine.core.view().state, &id)
+        }
+        MandateOrder::Retire { agent, no_upload } => {
+            let id = find(&engine.core.view().state, &agent)?;
+            retire(engine, &id, no_upload, dialogue).await
         }
         MandateOrder::Verify { .. } => Err(Fault::because(
             Code::BadInput,
@@ -90,14 +100,35 @@ pub(super) async fn create(
     issue(engine, &agent.id, dialogue, MandateAction::Grant(Box::new(grant))).await
 }
 
+/// Signs limits of zero, and publishes them where the registry of the settings publishes limits of the agent.
 async fn retire(
     engine: &Arc<EngineContext>,
     agent: &AgentId,
-    dialogue: &dyn Dialogue,
+    no_upload: bool,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let id = MandateId::from_entropy(engine.random()?);
     let action = MandateAction::Retire { agent: agent.clone(), id };
-    issue(engine, agent, dialogue, action).await
+    let state = &engine.core.view().state;
+    let publishing = upload::publishing_registry(state, agent).filter(|_any| !no_upload);
+    if let Some(publishing) = publishing {
+        rehearse(engine, Action::Mandate(action.clone()))?;
+        let host = registry_label(&publishing.base);
+        let lines = vec![
+            format!("{host} publishes limits of the agent {agent}, or may do so."),
+            "A mandate with limits of zero replaces them there; copies of them remain.".to_owned(),
+        ];
+        agree(dialogue, lines, "Sign it and publish it there?").await?;
+    }
+    let done = issue(engine, agent, dialogue, action).await?;
+    if publishing.is_none() {
+        return Ok(done);
+    }
+    upload::run_agreed(engine, agent, dialogue).await.map_err(|fault| {
+        let message = format!("The retirement is signed. {}", fault.message);
+        Fault::because(fault.code, message)
+    })?;
+    show(&engine.core.view().state, agent)
 }
 
 /// Issues a mandate, signs it, and shows it.
@@ -113,7 +144,7 @@ async fn issue(
     loop {
         require_device_queue(engine, agent)?;
         let issued = act(engine, Action::Mandate(action.clone())).await?;
-        engine.ports.failpoints.hit("mandate.issued").map_err(reached)?;
+        engine.hit("mandate.issued")?;
         let Some(order) = issued.orders.into_iter().next() else { break };
         if sign(engine, order, dialogue).await? {
             break;
@@ -144,11 +175,11 @@ async fn sign(
         dialogue.progress(&text).await;
     }
     let signed = signer.sign(slip, terms).await;
-    engine.ports.failpoints.hit("mandate.made").map_err(reached)?;
+    engine.hit("mandate.made")?;
     match signed {
         Ok(signature) => {
             record(engine, MandateAction::Sign { id, signature }).await?;
-            engine.ports.failpoints.hit("mandate.recorded").map_err(reached)?;
+            engine.hit("mandate.recorded")?;
             Ok(true)
         }
         Err(SignFault::Stale) if epoch != engine.vault.epoch() => Ok(false),
@@ -179,11 +210,6 @@ async fn record(engine: &EngineContext, action: MandateAction) -> Result<(), Fau
     engine.core.act(Action::Mandate(action)).await.map(drop)
 }
 
-/// Converts the error of a failpoint, which only a test can cause.
-fn reached(error: std::io::Error) -> Fault {
-    Fault::new(Code::InternalError).with_detail(error)
-}
-
 /// Refuses an address on a Ledger if this command is its own engine, which has no queue of devices.
 fn require_device_queue(engine: &EngineContext, agent: &AgentId) -> Result<(), Fault> {
     let state = &engine.core.view().state;
@@ -198,9 +224,17 @@ fn require_device_queue(engine: &EngineContext, agent: &AgentId) -> Result<(), F
 
 /// Returns the warning that a mandate outlasts the agent's permission; `None` if none is in force.
 pub(super) fn outlasts(state: &State, agent: &AgentId) -> Option<Warning> {
-    state.mandates.in_force(agent).map(|_signed| {
+    let publishing = state.mandates.registrations(agent).iter();
+    let publishing = publishing.filter(|one| one.grants().next().is_some());
+    let hosts: Vec<String> = publishing.map(|one| registry_label(&one.base)).collect();
+    let is_granted = state.mandates.in_force(agent).is_some() || !hosts.is_empty();
+    is_granted.then(|| {
+        let published = match hosts.join(", ") {
+            none if none.is_empty() => String::new(),
+            hosts => format!(", and {hosts} still publishes limits of this agent"),
+        };
         let message = format!(
-            "The signature of its mandate remains valid: `mandate retire {agent}` signs one with limits of zero."
+            "The signature of its mandate remains valid{published}: `mandate retire {agent}` signs one with limits of zero."
         );
         Warning { code: "MANDATE_STAYS_VALID".to_owned(), message }
     })
@@ -219,9 +253,53 @@ fn show(state: &State, agent: &AgentId) -> Result<Done, Fault> {
             format!("The agent {agent} has no mandate: `mandate create {agent}` signs one.");
         Fault::because(Code::NothingFound, message)
     })?;
-    let warning = Warning { code: "DISCLOSES".to_owned(), message: DISCLOSES.to_owned() };
-    let warnings = if answer.mandate.is_some() { vec![warning] } else { Vec::new() };
+    let warning = |code: &str, message| Warning { code: code.to_owned(), message };
+    let mut warnings = Vec::new();
+    if answer.mandate.is_some() {
+        warnings.push(warning("DISCLOSES", DISCLOSES.to_owned()));
+    }
+    let published = state.mandates.published_after_retirement(agent);
+    warnings.extend(published.map(|one| warning("STILL_PUBLISHED", still_published(state, one))));
     Ok(Done { answer: Answer::Mandate(Box::new(answer)), warnings, secret: None })
+}
+
+/// Describes the mandates that an address signed and that a registry publishes, or may publish: without the address's
+/// key they cannot be retired there.
+pub(super) fn published_by(state: &State, address: Address) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (agent, registrations) in &state.mandates.registrations {
+        let signed = |one: &&Registration| {
+            one.grants().any(|grant| grant.issued.draft.terms.wallet == address)
+        };
+        lines.extend(registrations.iter().filter(signed).map(|one| {
+            format!(
+                "{} publishes limits of the agent {agent} that this address signed: `mandate retire {agent}` first, \
+                 while the address is here.",
+                registry_label(&one.base)
+            )
+        }));
+    }
+    lines
+}
+
+/// Returns the warning of a restore about the mandates that the backup does not contain.
+pub(super) fn unknown_after_restore() -> Warning {
+    let message = "Mandates that were signed, published or retired after the backup are unknown here, and their \
+                   signatures remain valid: see `mandate list`, and sign new ones with `mandate create <agent> --new`.";
+    Warning { code: "MANDATES_UNKNOWN".to_owned(), message: message.to_owned() }
+}
+
+/// Names the command that replaces the limits that a registry still publishes.
+fn still_published(state: &State, registration: &Registration) -> String {
+    let host = registry_label(&registration.base);
+    let is_set = state.settings.registry.as_ref() == Some(&registration.base);
+    let first = match is_set {
+        true => String::new(),
+        false => "set registry.url to it, then ".to_owned(),
+    };
+    format!(
+        "Retired here, still published at {host}: {first}`mandate retire` replaces the limits there."
+    )
 }
 
 /// Returns the agent with this name or code; a deleted agent by its code, if it has a mandate.
@@ -282,5 +360,6 @@ fn describe(state: &State, issued: &IssuedMandate) -> MandateAnswer {
         fingerprint: terms.fingerprint.to_string(),
         digest: draft.digest().to_string(),
         mandate: None,
+        registries: registrations(state, &terms.agent),
     }
 }

@@ -19,13 +19,13 @@ use bursar_domain::Action;
 use self::lock::lock;
 use self::open::{admit, open_with};
 use self::seal::seal;
-use super::backup;
 use super::dialogue::Dialogue;
 use super::dry_run::{announce, announce_rule, will_ask};
 use super::support::confirm::type_name;
 use super::support::lookup::no_wallet;
 use super::support::password::{new_password, next_attempt, password, prove_operator};
 use super::support::{Done, act, describe, rehearse, require_trusted_journal};
+use super::{backup, mandates};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 
@@ -195,6 +195,9 @@ async fn delete(
         "The money stays at these addresses. Without the words of the seeds or a backup it is lost permanently."
             .to_owned(),
     );
+    let state = &engine.core.view().state;
+    let addresses = known.addresses.values();
+    lines.extend(addresses.flat_map(|at| mandates::published_by(state, at.address)));
     if lost {
         lines.push(
             "The wallet file is already missing: only the journal's wallet is removed.".to_owned(),

@@ -13,6 +13,8 @@ pub enum MandateStatus {
     Stale,
     /// Replaced by one with limits of zero.
     Retired,
+    /// Replaced by one with limits of zero, while a registry still publishes limits, or may do so.
+    RetiredPublished,
     /// Issued, but not signed.
     Unsigned,
 }
@@ -24,6 +26,7 @@ impl MandateStatus {
             Self::InForce => "in force",
             Self::Stale => "stale",
             Self::Retired => "retired",
+            Self::RetiredPublished => "retired here, still published",
             Self::Unsigned => "not signed",
         }
     }
@@ -55,6 +58,33 @@ pub struct MandateAnswer {
     pub digest: String,
     /// The signed document; `None` if the mandate is not signed.
     pub mandate: Option<serde_json::Value>,
+    /// The registries to which mandates of the agent were sent.
+    pub registries: Vec<RegistrationAnswer>,
+}
+
+/// What a registry publishes of an agent, as far as its answers showed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RegistrationAnswer {
+    /// Scheme and host of the registry.
+    pub registry: String,
+    /// Whether it is the registry of `registry.url`.
+    pub is_set: bool,
+    /// Oldest first.
+    pub mandates: Vec<PublicationAnswer>,
+}
+
+/// A mandate that was sent to a registry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PublicationAnswer {
+    pub mandate: String,
+    /// Whether it is the agent's newest mandate.
+    pub is_newest: bool,
+    pub signer: String,
+    /// When the registry confirmed it, in UTC; `None` if it is unknown whether the registry publishes it.
+    pub confirmed: Option<String>,
+    pub registry_id: Option<String>,
+    /// Foreign text.
+    pub url: Option<String>,
 }
 
 /// The check of a mandate of any issuer.

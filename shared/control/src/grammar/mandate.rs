@@ -24,12 +24,25 @@ pub enum MandateOrder {
     List,
     /// The newest mandate of an agent, with the signed JSON document for merchants.
     Show { agent: Name },
+    /// Publish an agent's newest mandate at the registry of the setting registry.url.
+    ///
+    /// Shows what the registry and its readers learn, and asks first. If the outcome of an earlier upload is unknown, the
+    /// registry is asked for the mandate before it is sent again.
+    Upload {
+        /// The agent's code, or its name.
+        agent: Name,
+    },
     /// Sign a mandate with limits of zero, which replaces the agent's newest one.
     ///
-    /// It also works for suspended and deleted agents. The signature on a copy of the former mandate remains valid.
+    /// It also works for suspended and deleted agents. Where the registry publishes the agent's limits, it asks first and
+    /// publishes the new mandate there. The signature on a copy of the former mandate remains valid.
     Retire {
         /// The agent's code, or its name.
         agent: Name,
+        /// Sign only, and leave the registry as it is.
+        #[arg(long)]
+        #[serde(default)]
+        no_upload: bool,
     },
     /// Check a mandate of any issuer: its form, its text and its signer. Needs no wallet and no network.
     ///
@@ -47,6 +60,7 @@ impl MandateOrder {
             Self::Create { .. } => "mandate.create",
             Self::List => "mandate.list",
             Self::Show { .. } => "mandate.show",
+            Self::Upload { .. } => "mandate.upload",
             Self::Retire { .. } => "mandate.retire",
             Self::Verify { .. } => "mandate.verify",
         }

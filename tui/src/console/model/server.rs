@@ -371,6 +371,8 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::MandateIssued
         | EntryKind::MandateSigned
         | EntryKind::MandateEnded
+        | EntryKind::MandateUploadBegun
+        | EntryKind::MandateUploadEnded
         | EntryKind::AllowanceRenewed => &[Topic::Agents, Topic::Status, Topic::Requests],
         EntryKind::PolicySet | EntryKind::PolicyDeleted => {
             &[Topic::Policies, Topic::Agents, Topic::Requests]

@@ -135,7 +135,10 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
                 AgentStatus::Suspended => Role::Alarm,
                 AgentStatus::Uncommissioned | AgentStatus::LimitReached => Role::Warn,
             };
-            let stale = agent.mandate == Some(MandateStatus::Stale);
+            let stale = matches!(
+                agent.mandate,
+                Some(MandateStatus::Stale | MandateStatus::RetiredPublished)
+            );
             let status = match (&agent.problem, agent.renewal_held) {
                 (Some(_why), _) => "problem !".to_owned(),
                 (None, true) => "renew !".to_owned(),

@@ -17,6 +17,7 @@ fn mandate() -> MandateAnswer {
         agent: Some("report bot".into()),
         id: "01010101-0101-4101-8101-010101010101".into(),
         status: MandateStatus::InForce,
+        registries: Vec::new(),
         stale_reasons: Vec::new(),
         issued: "2026-01-01T00:00:00Z".into(),
         policy: "small spender".into(),

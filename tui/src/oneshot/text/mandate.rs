@@ -1,6 +1,8 @@
 //! Mandates: those of the wallet's agents, and the check of any issuer's.
 
-use bursar_control::answers::{MandateAnswer, MandateCheckAnswer, MandateStatus};
+use bursar_control::answers::{
+    MandateAnswer, MandateCheckAnswer, MandateStatus, RegistrationAnswer,
+};
 
 use crate::oneshot::sheet::{Sheet, quote_foreign};
 
@@ -19,6 +21,9 @@ pub(super) fn mandate(to: &mut Sheet, mandate: &MandateAnswer) {
         ("credential", format!("fingerprint {}", mandate.fingerprint)),
         ("hash", mandate.digest.clone()),
     ]);
+    for registration in &mandate.registries {
+        registered(to, registration);
+    }
     if let Some(document) = &mandate.mandate {
         to.blank();
         to.line("For merchants:");
@@ -28,7 +33,29 @@ pub(super) fn mandate(to: &mut Sheet, mandate: &MandateAnswer) {
     match mandate.status {
         MandateStatus::Stale => to.next("Sign one with the present terms", &create),
         MandateStatus::Unsigned => to.next("Sign it with", &create),
+        MandateStatus::RetiredPublished => {
+            to.next("Replace it there", &format!("bursar mandate retire {}", mandate.agent_id));
+        }
         MandateStatus::InForce | MandateStatus::Retired => {}
+    }
+}
+
+/// Shows what a registry publishes. Its URLs are quoted, because they are foreign.
+fn registered(to: &mut Sheet, registration: &RegistrationAnswer) {
+    let is_set = if registration.is_set { "" } else { " (not registry.url)" };
+    for one in &registration.mandates {
+        let id = if one.is_newest { "this mandate" } else { &one.mandate };
+        let text = match (&one.confirmed, &one.registry_id) {
+            (Some(at), Some(as_id)) => {
+                let url = one
+                    .url
+                    .as_ref()
+                    .map_or_else(String::new, |url| format!(", {}", quote_foreign(url)));
+                format!("{id} since {at} as {as_id}{url}")
+            }
+            _unknown => format!("unknown whether it publishes {id}"),
+        };
+        to.rows(&[("registry", format!("{}{is_set}: {text}", registration.registry))]);
     }
 }
 

@@ -6,6 +6,7 @@ use alloy_primitives::{Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::icon_http::IconHttp;
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock};
+use bursar_chain::registry_http::RegistryHttp;
 use bursar_core::limits::CARD_BALANCE_AGE_MS_MAX;
 use bursar_core::networks::NETWORKS;
 use bursar_core::time::Utc;
@@ -76,6 +77,7 @@ impl Stage {
             explorers: crate::ports::Explorers::default(),
             prices: PriceSource::default(),
             icons: Arc::new(IconHttp::new()),
+            registry: Arc::new(RegistryHttp),
             devices: None,
             signer: None,
         };

@@ -3,7 +3,10 @@
 use bursar_core::ids::AgentId;
 use bursar_core::status::EntryKind;
 use bursar_domain::mandates::{IssuedMandate, MandateEnd, MandateEvent, Purpose};
+use bursar_domain::registrations::{Upload, UploadEnd};
 use bursar_mandate::Draft;
+
+use crate::operator::support::mandate_status::registry_label;
 
 /// Returns the kind of an entry, its agent and a detail.
 pub(super) fn describe(event: &MandateEvent) -> (EntryKind, &AgentId, String) {
@@ -14,6 +17,17 @@ pub(super) fn describe(event: &MandateEvent) -> (EntryKind, &AgentId, String) {
         MandateEvent::Signed { agent, id, .. } => (EntryKind::MandateSigned, agent, id.to_string()),
         MandateEvent::Ended { agent, id, end } => {
             (EntryKind::MandateEnded, agent, format!("{id}: {}", end_text(*end)))
+        }
+        MandateEvent::UploadBegun(upload) => {
+            (EntryKind::MandateUploadBegun, &upload.agent, upload_text(upload, "going there"))
+        }
+        MandateEvent::UploadEnded { upload, end } => {
+            let end = match end {
+                UploadEnd::Published(_entry) => "published".to_owned(),
+                UploadEnd::Refused(refusal) => format!("not published: {refusal}"),
+                UploadEnd::Absent => "not there".to_owned(),
+            };
+            (EntryKind::MandateUploadEnded, &upload.agent, upload_text(upload, &end))
         }
     }
 }
@@ -27,6 +41,10 @@ fn issued_text(issued: &IssuedMandate) -> String {
         }
         Purpose::Retirement => format!("{id}: limits of zero"),
     }
+}
+
+fn upload_text(upload: &Upload, end: &str) -> String {
+    format!("{} at {}: {end}", upload.id, registry_label(&upload.base))
 }
 
 fn end_text(end: MandateEnd) -> &'static str {
