@@ -27,6 +27,7 @@ pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod ready_wallet;
+pub mod registry;
 mod rpc_server;
 pub mod scripted_facilitator;
 pub mod sdk;

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{
     BlockTag, BoxFuture, Chain, ChainReply, Clock, Explorer, ExplorerFault, IconFault, Icons,
-    Pixels, Receipt, TokenBalance,
+    Pixels, Receipt, Registry, RegistryFault, RegistryReply, TokenBalance,
 };
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::time::Utc;
@@ -22,12 +22,13 @@ use serde_json::json;
 
 /// Returns the names of the counterparties. A new port breaks this destructuring, so that its
 /// counterparty is considered here.
-fn counterparties(ports: &Ports) -> [&'static str; 3] {
+fn counterparties(ports: &Ports) -> [&'static str; 4] {
     let Ports {
         chains: _,
         explorers: _,
         prices: _,
         icons: _,
+        registry: _,
         clock: _,
         random: _,
         disk: _,
@@ -37,7 +38,7 @@ fn counterparties(ports: &Ports) -> [&'static str; 3] {
         signer: _,
         rules: _,
     } = ports;
-    ["chain", "explorer", "host of an icon"]
+    ["chain", "explorer", "host of an icon", "registry of mandates"]
 }
 
 /// Records every call, and answers like a healthy chain.
@@ -104,6 +105,26 @@ impl Explorer for Recorder {
     }
 }
 
+impl Registry for Recorder {
+    fn look_up<'a>(
+        &'a self,
+        _base: &'a str,
+        _id: &'a str,
+    ) -> BoxFuture<'a, Result<RegistryReply, RegistryFault>> {
+        self.record_call("lookup of a mandate", Ok(RegistryReply { status: 404, body: Vec::new() }))
+    }
+
+    fn publish<'a>(
+        &'a self,
+        _base: &'a str,
+        document: String,
+    ) -> BoxFuture<'a, Result<RegistryReply, RegistryFault>> {
+        let mandate: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+        let body = json!({ "id": mandate["id"], "url": null }).to_string().into_bytes();
+        self.record_call("upload of a mandate", Ok(RegistryReply { status: 201, body }))
+    }
+}
+
 impl Icons for Recorder {
     fn fetch<'a>(&'a self, _url: &'a str) -> BoxFuture<'a, Result<Pixels, IconFault>> {
         self.record_call("icon", Err(IconFault::NotAnIcon))
@@ -131,11 +152,15 @@ async fn start_recorded_engine() -> (TestEngine, Arc<Recorder>) {
         chains: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Chain>)]),
         explorers: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Explorer>)]),
         icons: Arc::clone(&recorder) as Arc<dyn Icons>,
+        registry: Arc::clone(&recorder) as Arc<dyn Registry>,
         settings: UNLIMITED_RATE_SETTINGS,
         ..Setup::default()
     })
     .await;
-    assert_eq!(counterparties(engine.engine.ports()), ["chain", "explorer", "host of an icon"]);
+    assert_eq!(
+        counterparties(engine.engine.ports()),
+        ["chain", "explorer", "host of an icon", "registry of mandates"]
+    );
     engine.set_up_wallet("--day 10 --txn 10 --auto 5").await;
     (engine, recorder)
 }
@@ -213,6 +238,62 @@ async fn hosts_of_icons_are_called_only_for_consoles_that_draw_them() {
     // A failure is not repeated at once.
     operator.must("icons").await;
     assert_eq!(calls_since(&recorder).await, [""; 0]);
+}
+
+/// Lines of every command that could have a reason to call a registry, and of many that have none.
+const WITH_A_MANDATE: &[&str] = &[
+    "mandate create bot",
+    "mandate create bot --new",
+    "mandate list",
+    "mandate show bot",
+    "agent show bot",
+    "agent list",
+    "agent commission bot p pay --mandate",
+    "policy edit p --day 11",
+    "mandate create bot",
+    "agent instructions bot --regenerate",
+    "mandate create bot",
+    "freeze",
+    "thaw",
+    "config set registry.url https://registry.example",
+    "wallet lock",
+    "wallet open",
+];
+
+#[tokio::test]
+async fn a_registry_is_called_only_by_upload_and_by_the_retirement_of_what_it_publishes() {
+    let (engine, recorder) = start_recorded_engine().await;
+    engine.add_agent("bot", "hmac").await;
+    let mut operator = engine.operator();
+    operator.must("config set registry.url https://registry.example").await;
+    let registry = |calls: Vec<&'static str>| -> Vec<&'static str> {
+        calls.into_iter().filter(|call| call.contains("mandate")).collect()
+    };
+    calls_since(&recorder).await;
+    for line in WITH_A_MANDATE.iter().chain(READING) {
+        operator.must(line).await;
+        assert_eq!(registry(calls_since(&recorder).await), [""; 0], "{line}");
+    }
+    let agent = engine.add_agent("reader", "hmac").await;
+    for path in ["/mandate", "/status", "/balances"] {
+        engine.post(path, &agent.read(engine.now_s())).await;
+    }
+    operator.must("mandate create reader").await;
+    operator.must("mandate retire reader").await;
+    operator.must("mandate retire bot --no-upload").await;
+    assert_eq!(registry(calls_since(&recorder).await), [""; 0]);
+    operator.must("mandate create bot").await;
+    operator.must("mandate upload bot").await;
+    assert_eq!(registry(calls_since(&recorder).await), ["upload of a mandate"]);
+    for line in WITH_A_MANDATE.iter().chain(READING) {
+        operator.must(line).await;
+        assert_eq!(registry(calls_since(&recorder).await), [""; 0], "{line}");
+    }
+    operator.must("mandate retire bot").await;
+    assert_eq!(
+        registry(calls_since(&recorder).await),
+        ["lookup of a mandate", "upload of a mandate"]
+    );
 }
 
 /// An explorer of a network on which every address was sent 300 tokens.

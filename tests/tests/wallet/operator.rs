@@ -12,6 +12,7 @@ mod idle;
 mod mandates;
 mod policies;
 mod quotes;
+mod registry;
 mod requests;
 mod settings;
 mod watch;

@@ -13,6 +13,7 @@ use bursar_tests::caller::{AgentClient, HttpResponse, json_or_null};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Operator, Outcome, PASSWORD};
 use bursar_tests::process::{EngineProcess, StartOptions};
+use bursar_tests::registry::TestRegistry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -36,6 +37,8 @@ pub(crate) enum Step {
     Register(&'static str, &'static str),
     Commission(&'static str),
     CreateMandate(&'static str),
+    SetRegistry,
+    UploadMandate(&'static str),
     RetireMandate(&'static str),
     Ask(&'static str),
     Approve(&'static str),
@@ -56,7 +59,7 @@ pub(crate) enum Step {
 use Step::{
     Approve, Ask, AskWhileFrozen, Commission, CreateAddress, CreateMandate, CreatePolicy,
     CreateSeed, CreateWallet, Deny, Freeze, LeaveUnfinishedSave, Lock, Open, Passwd, Register,
-    RetireMandate, Stop, Thaw,
+    RetireMandate, SetRegistry, Stop, Thaw, UploadMandate,
 };
 
 /// The whole life. The agent `late` is registered right before the password change, so its secret is only in the last
@@ -72,6 +75,8 @@ pub(crate) const WHOLE_LIFE: &[Step] = &[
     Commission("bearer"),
     CreateMandate("signer"),
     CreateMandate("bearer"),
+    SetRegistry,
+    UploadMandate("bearer"),
     Ask("small"),
     Ask("borne"),
     Ask("large"),
@@ -161,6 +166,8 @@ pub(crate) struct Scenario {
     operator: Option<Operator>,
     caller: Option<AgentClient>,
     pub(crate) password: &'static str,
+    /// Started by the first step that needs it.
+    pub(crate) registry: Option<TestRegistry>,
     pub(crate) observed: Observed,
 }
 
@@ -172,6 +179,7 @@ impl Scenario {
             operator: None,
             caller: None,
             password: PASSWORD,
+            registry: None,
             observed: Observed { frozen: Some(false), ..Observed::default() },
         }
     }

@@ -8,6 +8,7 @@ use bursar_core::status::EntryKind;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::json_or_null;
 use bursar_tests::operator::PASSWORD;
+use bursar_tests::registry::TestRegistry;
 use serde_json::Value;
 
 use crate::crash::scenario::{
@@ -40,7 +41,16 @@ impl Scenario {
                 self.order(&format!("agent commission {id} p pay")).await?;
             }
             Step::CreateMandate(name) => self.sign_mandate("create", name, 1).await?,
-            Step::RetireMandate(name) => self.sign_mandate("retire", name, 2).await?,
+            Step::SetRegistry => {
+                self.start_registry().await;
+                let line = format!("config set registry.url {}", self.registry().url);
+                self.order(&line).await?;
+            }
+            Step::UploadMandate(name) => self.publish_mandate("upload", name, again).await?,
+            Step::RetireMandate(name) => {
+                self.publish_mandate("retire", name, again).await?;
+                self.sign_mandate("retire", name, 2).await?;
+            }
             Step::Ask(name) => self.ask(&spec(name)).await?,
             Step::AskWhileFrozen(name) => {
                 let body = self.body(&spec(name));
@@ -160,6 +170,41 @@ impl Scenario {
         };
         let counts = [EntryKind::MandateIssued, EntryKind::MandateSigned].map(count);
         assert_eq!(counts, [issued, issued], "mandate {verb} {name}");
+        Ok(())
+    }
+
+    async fn start_registry(&mut self) {
+        if self.registry.is_none() {
+            self.registry = Some(TestRegistry::start().await);
+        }
+    }
+
+    fn registry(&self) -> &TestRegistry {
+        self.registry.as_ref().expect("the registry is set")
+    }
+
+    /// Publishes a mandate, or its retirement. However often the command is repeated, the registry has the newest mandate
+    /// and the wallet knows it, and a mandate that is there already is not sent again.
+    async fn publish_mandate(
+        &mut self,
+        verb: &str,
+        name: &str,
+        again: bool,
+    ) -> Result<(), StepError> {
+        let code = self.observed.agents[name].id.as_str().to_owned();
+        let before = self.registry().mandate_of(&code);
+        self.registry().take_calls();
+        let Answer::Mandate(shown) = self.answer(&format!("mandate {verb} {name}")).await? else {
+            panic!("a mandate")
+        };
+        let published = self.registry().mandate_of(&code).expect("it is published");
+        assert_eq!(Some(&published), shown.mandate.as_ref());
+        let [registration] = &shown.registries[..] else { panic!("{:?}", shown.registries) };
+        let [entry] = &registration.mandates[..] else { panic!("{registration:?}") };
+        assert!(entry.is_newest && entry.confirmed.is_some() && entry.registry_id.is_some());
+        let posts = self.registry().take_calls().iter().filter(|call| *call == "POST").count();
+        let was_there = again && before.as_ref() == Some(&published);
+        assert_eq!(posts, usize::from(!was_there), "mandate {verb} {name}");
         Ok(())
     }
 

@@ -147,6 +147,7 @@ const ELSEWHERE: &[&str] = &[
     "position withdraw",
     "position write-off",
     "mandate show",
+    "mandate upload",
     "mandate retire",
     "mandate verify",
     "payee forget",

@@ -5,15 +5,19 @@ use bursar_core::ids::AgentId;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::policy::{AllowedNetworks, Policy};
+use bursar_core::settings::Setting;
 use bursar_domain::agents::Credential;
 use bursar_domain::event::Entry;
 use bursar_domain::mandate_terms::stale_reasons;
 use bursar_domain::mandates::{
     IssuedMandate, MandateAction, MandateEnd, MandateEvent, MandateGrant, Purpose,
 };
+use bursar_domain::registrations::{Upload, UploadEnd};
 use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{Action, Decision, Effect, Event, Refusal, Reply};
-use bursar_mandate::{AgentMember, Fingerprint, MandateId, PolicyId};
+use bursar_mandate::{
+    AgentMember, Fingerprint, MandateId, PolicyId, RegistryEntry, RegistryRefusal,
+};
 use proptest::prelude::*;
 
 use crate::support::build::{self, agent, name, ordinary_world, payment, policy};
@@ -386,6 +390,131 @@ fn unsigned_mandates_do_not_survive_an_accepted_journal_a_restore_or_their_agent
     assert_eq!(in_force(&world), None);
 }
 
+const BASE_URL: &str = "https://registry.example";
+
+fn upload(id: MandateId) -> Upload {
+    Upload { agent: agent(0), id, base: BASE_URL.to_owned() }
+}
+
+fn begin(world: &mut World, id: MandateId) -> Result<Decision, Refusal> {
+    world.run(Action::Mandate(MandateAction::BeginUpload(upload(id))))
+}
+
+fn end(world: &mut World, id: MandateId, end: UploadEnd) {
+    world.must(Action::Mandate(MandateAction::EndUpload { upload: upload(id), end }));
+}
+
+fn confirmed(id: MandateId) -> UploadEnd {
+    UploadEnd::Published(RegistryEntry { id: id.to_string(), url: None })
+}
+
+fn other_refusal() -> UploadEnd {
+    UploadEnd::Refused(RegistryRefusal::Other(429))
+}
+
+/// A world with a registry and a signed mandate.
+fn world_with_a_registry() -> (World, MandateId) {
+    let mut world = ordinary_world();
+    world.must(Action::Set(Setting::Registry(Some(BASE_URL.to_owned()))));
+    let id = signed(&mut world);
+    (world, id)
+}
+
+/// Returns the mandates that the registry may publish, each with whether it confirmed that.
+fn published(world: &World) -> Vec<(MandateId, bool)> {
+    let all = world.state.mandates.registrations(&agent(0)).iter();
+    let all = all.flat_map(|one| &one.publications);
+    all.map(|one| (one.id(), one.confirmed.is_some())).collect()
+}
+
+#[test]
+fn upload_counts_as_published_until_an_answer_shows_otherwise() {
+    let (mut world, id) = world_with_a_registry();
+    begin(&mut world, id).unwrap();
+    assert_eq!(published(&world), [(id, false)]);
+    // The first attempt may have arrived: the refusal of the second shows nothing about it.
+    begin(&mut world, id).unwrap();
+    end(&mut world, id, other_refusal());
+    assert_eq!(published(&world), [(id, false)]);
+    end(&mut world, id, UploadEnd::Refused(RegistryRefusal::SignerMismatch));
+    assert_eq!(published(&world), []);
+    begin(&mut world, id).unwrap();
+    end(&mut world, id, other_refusal());
+    assert_eq!(published(&world), [], "a refused first attempt published nothing");
+    begin(&mut world, id).unwrap();
+    end(&mut world, id, confirmed(id));
+    assert_eq!(published(&world), [(id, true)]);
+    begin(&mut world, id).unwrap();
+    end(&mut world, id, other_refusal());
+    assert_eq!(published(&world), [(id, true)], "it was published before");
+    // An answer about a mandate that was never sent changes nothing.
+    end(&mut world, MandateId::from_entropy([9; 16]), UploadEnd::Absent);
+    assert_eq!(published(&world), [(id, true)]);
+    end(&mut world, id, UploadEnd::Absent);
+    assert_eq!(published(&world), []);
+    world.assert_replays();
+}
+
+#[test]
+fn only_the_newest_mandate_is_published_and_only_at_the_registry_that_is_set() {
+    let (mut world, first) = world_with_a_registry();
+    edit(&mut world, |policy| policy.payments.daily = Usd::dollars(50));
+    let stale = begin(&mut world, first).unwrap_err();
+    assert_eq!(stale.code, Code::RequestNoLongerValid);
+    let second = signed(&mut world);
+    assert_eq!(begin(&mut world, first).unwrap_err().code, Code::RequestNoLongerValid);
+    let elsewhere = Upload { base: "https://other.example".to_owned(), ..upload(second) };
+    let refused = world.run(Action::Mandate(MandateAction::BeginUpload(elsewhere))).unwrap_err();
+    assert_eq!(refused.code, Code::RequestNoLongerValid);
+    begin(&mut world, second).unwrap();
+    // A retirement is published whatever stopped the agent.
+    world.must(Action::DeleteAgent { agent: agent(0) });
+    assert_eq!(begin(&mut world, second).unwrap_err().code, Code::RequestNoLongerValid);
+    world.must(Action::Freeze);
+    retire(&mut world).unwrap();
+    let retirement = open(&world).draft.id;
+    sign_as(&mut world, "main").unwrap();
+    let still = |world: &World| world.state.mandates.published_after_retirement(&agent(0)).count();
+    assert_eq!(still(&world), 1);
+    begin(&mut world, retirement).unwrap();
+    end(&mut world, retirement, confirmed(retirement));
+    assert_eq!(still(&world), 1, "the registry may still show the limits");
+    end(&mut world, second, UploadEnd::Absent);
+    assert_eq!((still(&world), published(&world)), (0, vec![(retirement, true)]));
+    world.assert_replays();
+}
+
+#[test]
+fn retirement_is_signed_by_the_address_whose_limits_are_published() {
+    let (mut world, first) = world_with_a_registry();
+    begin(&mut world, first).unwrap();
+    end(&mut world, first, confirmed(first));
+    world.must(build::commission(0, policy_name().as_str(), "spare"));
+    create(&mut world).unwrap();
+    sign_as(&mut world, "spare").unwrap();
+    retire(&mut world).unwrap();
+    sign_as(&mut world, "spare").unwrap();
+    retire(&mut world).unwrap();
+    sign_as(&mut world, "main").unwrap();
+    assert_eq!(retire(&mut world).unwrap().events, []);
+    world.assert_replays();
+}
+
+#[test]
+fn restored_or_accepted_journal_doubts_what_registries_publish() {
+    for action in [Action::AcceptJournal, Action::RecordRestore] {
+        let (mut world, id) = world_with_a_registry();
+        begin(&mut world, id).unwrap();
+        end(&mut world, id, confirmed(id));
+        world.must(action.clone());
+        assert_eq!(published(&world), [(id, false)]);
+        // A retirement after the backup would be lost, so the limits are not published again.
+        let is_refused = begin(&mut world, id).is_err();
+        assert_eq!(is_refused, action == Action::RecordRestore);
+        world.assert_replays();
+    }
+}
+
 #[test]
 fn no_event_about_a_mandate_follows_a_seal() {
     let mut world = ordinary_world();
@@ -396,7 +525,9 @@ fn no_event_about_a_mandate_follows_a_seal() {
     for event in [
         Event::Mandate(MandateEvent::Issued(Box::new(issued))),
         Event::Mandate(MandateEvent::Signed { agent: agent.clone(), id, signature }),
-        Event::Mandate(MandateEvent::Ended { agent, id, end: MandateEnd::Declined }),
+        Event::Mandate(MandateEvent::Ended { agent: agent.clone(), id, end: MandateEnd::Declined }),
+        Event::Mandate(MandateEvent::UploadBegun(upload(id))),
+        Event::Mandate(MandateEvent::UploadEnded { upload: upload(id), end: UploadEnd::Absent }),
     ] {
         let entry = Entry { seq: world.state.seq + 1, at: world.now().utc, event };
         assert!(!may_follow_a_seal(&world.state, &entry), "{entry:?}");
