@@ -109,6 +109,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             loans::subtract(state, *place, from.left_after(*to));
         }
         Event::Mandate(event) => mandates::apply(state, event, at),
+        // This event changes no state: proofs are read from the journal.
+        Event::Proof(_) => {}
         Event::EditionNamed { edition } => state.journal_edition = *edition,
         Event::PayeeNamed { payee, label } => payees::name(state, *payee, label.as_ref()),
         Event::TradeFeeCounted { id, fee } => plans::count_fee(state, id, *fee),

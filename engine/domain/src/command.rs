@@ -24,6 +24,7 @@ use crate::mandates::MandateAction;
 use crate::outboxes::Send;
 use crate::payee::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
+use crate::proofs::ProofAction;
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::{Check, ReportContent, Settlement, Stage};
@@ -226,6 +227,8 @@ pub enum Action {
     /// The engine started or the wallet was unlocked: resume the open submissions of this outbox.
     ResumeOutbox(OutboxKey),
     Mandate(MandateAction),
+    /// A step of a proof of a receipt.
+    Proof(ProofAction),
     /// Time has passed: expire the holds and renew the allowances that are due.
     Tick,
     /// The wallet was unlocked or the agents thawed: sign authorized requests that are still unsigned.

@@ -12,6 +12,7 @@ mod permits;
 mod plans;
 mod policies;
 mod prompts;
+mod proofs;
 mod requests;
 mod settings;
 mod settlements;
@@ -109,6 +110,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Outbox { key, input } => outboxes::apply_input(state, command, key, input),
         Action::ResumeOutbox(key) => Ok(outboxes::resume(state, command, key)),
         Action::Mandate(action) => mandates::decide(state, command, action),
+        Action::Proof(action) => proofs::decide(state, command, action),
         Action::Tick => Ok(requests::tick(state, command)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }

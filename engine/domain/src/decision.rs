@@ -6,6 +6,7 @@ use bursar_submit::OutboxKey;
 
 use crate::command::Command;
 use crate::event::Event;
+use crate::proofs::Statement;
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::settlement::Stage;
@@ -29,6 +30,8 @@ pub enum Effect {
     SignPermit(RequestId),
     /// Sign the issued mandate of this agent.
     SignMandate(AgentId),
+    /// Sign this statement about a receipt.
+    SignStatement(Box<Statement>),
     /// Perform this action for an outbox.
     Outbox(OutboxKey, bursar_submit::Action),
 }

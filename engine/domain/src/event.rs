@@ -31,6 +31,7 @@ use crate::outboxes::Send;
 use crate::payee::Payee;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::prompts::WaitEnd;
+use crate::proofs::ProofEvent;
 use crate::refusal::Refusal;
 use crate::requests::LaneAsk;
 use crate::settlement::{Check, Settlement};
@@ -349,6 +350,8 @@ pub enum Event {
     },
     /// The mandate of an agent changed.
     Mandate(MandateEvent),
+    /// A step of a proof of a receipt.
+    Proof(ProofEvent),
 }
 
 impl Event {

@@ -84,6 +84,8 @@ pub mod plan;
 mod plan_prompts;
 pub mod plan_text;
 pub mod prompts;
+pub mod proofs;
+pub mod receipt_entries;
 pub mod refusal;
 pub mod registrations;
 pub mod requests;

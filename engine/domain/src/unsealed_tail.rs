@@ -112,7 +112,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::PaymentLapsed { .. }
         | Event::AuthorizationsLapsed
         // A forged mandate would be signed, or a true one would no longer be shown.
-        | Event::Mandate(_) => false,
+        | Event::Mandate(_)
+        | Event::Proof(_) => false,
     }
 }
 

@@ -280,20 +280,12 @@ impl Core {
         }
         Ok(DraftResult::Accepted(Draft {
             answer: self.answer(reply, &touched)?,
-            slips: effects
-                .iter()
-                .filter_map(|effect| match effect {
-                    Effect::Sign(id) => Some(ToSign::Payment(*id)),
-                    Effect::SignPermit(id) => Some(ToSign::Permit(*id)),
-                    Effect::SignMandate(agent) => Some(ToSign::Mandate(agent.clone())),
-                    Effect::Outbox(..) => None,
-                })
-                .collect(),
+            slips: effects.iter().filter_map(ToSign::of).collect(),
             work: effects
                 .into_iter()
                 .filter_map(|effect| match effect {
                     Effect::Outbox(key, action) => Some((key, action)),
-                    Effect::Sign(_) | Effect::SignPermit(_) | Effect::SignMandate(_) => None,
+                    _signature => None,
                 })
                 .collect(),
             must_be_durable: must_be_durable && !matches!(command.action, Action::Signed { .. }),

@@ -369,6 +369,10 @@ pub enum EntryKind {
     MandateUploadBegun,
     #[strum(serialize = "mandate.upload_ended")]
     MandateUploadEnded,
+    #[strum(serialize = "journal.anchored")]
+    JournalAnchored,
+    #[strum(serialize = "receipt.stated")]
+    ReceiptStated,
     #[strum(serialize = "payee.named")]
     PayeeNamed,
     #[strum(serialize = "venue.trusted")]

@@ -1,8 +1,9 @@
 //! Issues the slips of decided actions.
 
 use bursar_core::ids::{AgentId, RequestId};
-use bursar_domain::State;
 use bursar_domain::mandates::Purpose;
+use bursar_domain::proofs::Statement;
+use bursar_domain::{Effect, State};
 
 use crate::journal::{Committed, SigningOrder, Slip};
 
@@ -13,6 +14,21 @@ pub(super) enum ToSign {
     Permit(RequestId),
     /// The issued mandate of an agent.
     Mandate(AgentId),
+    /// A statement that was recorded in the same commit.
+    Receipt(Box<Statement>),
+}
+
+impl ToSign {
+    /// Returns the signature that an effect permits.
+    pub(super) fn of(effect: &Effect) -> Option<Self> {
+        match effect {
+            Effect::Sign(id) => Some(Self::Payment(*id)),
+            Effect::SignPermit(id) => Some(Self::Permit(*id)),
+            Effect::SignMandate(agent) => Some(Self::Mandate(agent.clone())),
+            Effect::SignStatement(statement) => Some(Self::Receipt(statement.clone())),
+            Effect::Outbox(..) => None,
+        }
+    }
 }
 
 /// Issues a slip. `None` without the proof of a commit, for an agent that may not work, or if nothing is to be signed.
@@ -42,5 +58,7 @@ pub(super) fn issue(
             let is_allowed = issued.purpose == Purpose::Retirement || may_work(agent);
             is_allowed.then(|| Slip::for_mandate(proof, issued, epoch))?
         }
+        // The operator's own command: nothing that stops agents stops it.
+        ToSign::Receipt(statement) => Some(Slip::for_receipt(proof, statement, epoch)),
     }
 }

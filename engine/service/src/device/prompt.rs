@@ -83,6 +83,10 @@ impl Prompt {
                 let commands = message::ask(path, draft.text().as_bytes())?;
                 return Ok(Self { commands, switch: Switch::BlindSigning });
             }
+            Terms::Receipt(statement) => {
+                let commands = message::ask(path, statement.text().as_bytes())?;
+                return Ok(Self { commands, switch: Switch::BlindSigning });
+            }
         };
         match check_typed_data(device, configuration)? {
             TypedDataForm::Full => {

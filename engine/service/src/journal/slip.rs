@@ -6,6 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_domain::Request;
 use bursar_domain::mandates::IssuedMandate;
 use bursar_domain::plan::Execution;
+use bursar_domain::proofs::Statement;
 use bursar_mandate::{Draft, MandateId};
 use bursar_submit::{Outbox, SubmissionId, Unsigned};
 use bursar_uniswap::Permit;
@@ -23,14 +24,16 @@ pub enum Subject {
     Permit(RequestId),
     /// The text of a mandate.
     Mandate(MandateId),
+    /// The statement about the receipt of a request.
+    Receipt(RequestId),
     /// One attempt of a submission.
     Attempt { submission: SubmissionId, attempt: usize },
 }
 
 impl Subject {
-    /// Returns whether the signature is for a mandate, for which no money waits.
-    pub(crate) fn is_mandate(&self) -> bool {
-        matches!(self, Self::Mandate(_))
+    /// Returns whether the signature is for a mandate or a receipt, for which no money waits.
+    pub(crate) fn is_statement(&self) -> bool {
+        matches!(self, Self::Mandate(_) | Self::Receipt(_))
     }
 
     /// Returns whether the signature is for this request: its payment, its permit, or the open step of its plan.
@@ -41,7 +44,7 @@ impl Subject {
                 let step = request.execution().and_then(Execution::open_step);
                 step.is_some_and(|step| step.submission == *submission)
             }
-            Self::Mandate(_) => false,
+            Self::Mandate(_) | Self::Receipt(_) => false,
         }
     }
 }
@@ -61,6 +64,8 @@ pub enum Terms {
     Transaction(Unsigned),
     /// A personal message (EIP-191).
     Mandate(Box<Draft>),
+    /// A personal message (EIP-191).
+    Receipt(Box<Statement>),
 }
 
 impl Terms {
@@ -71,6 +76,7 @@ impl Terms {
             Self::Permit { chain, permit2, permit } => permit.digest(*chain, *permit2).ok(),
             Self::Transaction(unsigned) => Some(unsigned.digest()),
             Self::Mandate(draft) => Some(draft.digest()),
+            Self::Receipt(statement) => Some(statement.digest()),
         }
     }
 }
@@ -163,6 +169,21 @@ impl Slip {
         (draft.text() == issued.text).then_some(SigningOrder { slip, terms })
     }
 
+    /// Issues the slip of a recorded statement about a receipt.
+    pub(crate) fn for_receipt(
+        _on_disk: &Committed,
+        statement: &Statement,
+        epoch: u64,
+    ) -> SigningOrder {
+        let slip = Self {
+            subject: Subject::Receipt(statement.request),
+            signer: statement.signer,
+            digest: statement.digest(),
+            epoch,
+        };
+        SigningOrder { slip, terms: Terms::Receipt(Box::new(statement.clone())) }
+    }
+
     /// Returns the object to sign.
     pub fn subject(&self) -> Subject {
         self.subject
@@ -172,7 +193,10 @@ impl Slip {
     pub fn request(&self) -> Option<RequestId> {
         match self.subject {
             Subject::Request(id) => Some(id),
-            Subject::Permit(_) | Subject::Attempt { .. } | Subject::Mandate(_) => None,
+            Subject::Permit(_)
+            | Subject::Attempt { .. }
+            | Subject::Mandate(_)
+            | Subject::Receipt(_) => None,
         }
     }
 

@@ -109,7 +109,7 @@ fn prompts_before(status: &DeviceStatus, view: &View, request: &Request) -> usiz
     let transactions = status
         .transactions
         .iter()
-        .filter(|(subject, from)| *from == request.from && !subject.is_mandate());
+        .filter(|(subject, from)| *from == request.from && !subject.is_statement());
     let mut transactions = transactions.map(|(subject, _from)| subject.belongs_to(request));
     let count = transactions.clone().count();
     if let Some(own) = transactions.position(|is_own| is_own) {
@@ -173,8 +173,8 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let place_of = |(_subject, from): &(Subject, _)| {
         (*from, QueueStatus::first_in_queue(status.not_shown_reason(*from, Waiter::Transaction)))
     };
-    let of_mandate = sends.clone().find(|(subject, _from)| subject.is_mandate()).map(place_of);
-    let of_send = sends.find(|(subject, _from)| !subject.is_mandate()).map(place_of);
+    let of_mandate = sends.clone().find(|(subject, _from)| subject.is_statement()).map(place_of);
+    let of_send = sends.find(|(subject, _from)| !subject.is_statement()).map(place_of);
     let place = match (&status.prompting, first, of_send) {
         (Some(shown), ..) => QueueStatus::prompting(&shown.device),
         // A send goes before the requests of its address.

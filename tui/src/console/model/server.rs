@@ -358,6 +358,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::LoanWrittenOff
         | EntryKind::VenueTrusted
         | EntryKind::VenueUntrusted => CHANGED_BY_LOANS,
+        EntryKind::JournalAnchored | EntryKind::ReceiptStated => &[],
         EntryKind::PayeeNamed => &[Topic::Requests, Topic::Payments],
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {
             &[Topic::Payments, Topic::Balances]

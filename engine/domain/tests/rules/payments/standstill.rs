@@ -23,7 +23,10 @@ fn reissue(world: &mut World) -> Vec<RequestId> {
         .into_iter()
         .filter_map(|effect| match effect {
             Effect::Sign(id) => Some(id),
-            Effect::SignPermit(_) | Effect::SignMandate(_) | Effect::Outbox(..) => None,
+            Effect::SignPermit(_)
+            | Effect::SignMandate(_)
+            | Effect::SignStatement(_)
+            | Effect::Outbox(..) => None,
         })
         .collect()
 }

@@ -391,6 +391,7 @@ impl Prompter {
                     && view.state.mandates.find_unsigned(id).is_some()
                     && self.is_in_time(order)
             }
+            Subject::Receipt(_) => is_valid && self.is_in_time(order),
         }
     }
 
@@ -422,7 +423,8 @@ impl Prompter {
             }
             (Subject::Permit(id), _) => view.state.executing.get(&id)?.execution()?.until.utc,
             (Subject::Mandate(id), _) => view.state.mandates.find_unsigned(id)?.until.as_ref()?.utc,
-            (Subject::Request(_), _) => return None,
+            (_any, Terms::Receipt(statement)) => statement.until?,
+            (Subject::Request(_) | Subject::Receipt(_), _) => return None,
         };
         Some(prompt_end(terms_end))
     }

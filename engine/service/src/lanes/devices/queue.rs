@@ -215,7 +215,7 @@ impl DeviceQueue {
     fn entries_to_try(&self, view: &View) -> Vec<NextEntry> {
         let jobs = self.jobs.iter().enumerate();
         let (mandates, mut jobs): (Vec<_>, Vec<_>) =
-            jobs.partition(|(_index, job)| job.order.slip.subject().is_mandate());
+            jobs.partition(|(_index, job)| job.order.slip.subject().is_statement());
         let mut served = BTreeSet::new();
         let mandates = mandates
             .into_iter()

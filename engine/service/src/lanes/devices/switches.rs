@@ -34,7 +34,7 @@ impl ShownData {
             Terms::Payment { .. } | Terms::Permit { .. } => Self::TypedData,
             Terms::Transaction(unsigned) if unsigned.call.data.is_empty() => Self::Coins,
             Terms::Transaction(_call) => Self::Call,
-            Terms::Mandate(_) => Self::Text,
+            Terms::Mandate(_) | Terms::Receipt(_) => Self::Text,
         }
     }
 }

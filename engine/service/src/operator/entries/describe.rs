@@ -15,6 +15,7 @@ use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
 use bursar_domain::payee::Payee;
 use bursar_domain::plan::ExecutionEnd;
+use bursar_domain::proofs::ProofEvent;
 use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::{Entry, Event, LaneAsk, Refusal, Request, State, plan_text};
 use bursar_morpho::VenueId;
@@ -207,6 +208,13 @@ fn describe(event: &Event) -> Description<'_> {
         Event::Mandate(event) => {
             let (kind, agent, detail) = mandates::describe(event);
             (kind, Agent(agent), Some(detail))
+        }
+        Event::Proof(ProofEvent::Anchored(anchor)) => {
+            let detail = format!("entries 1 to {}, {} requests", anchor.through, anchor.requests);
+            (EntryKind::JournalAnchored, Wallet, Some(detail))
+        }
+        Event::Proof(ProofEvent::Stated(statement)) => {
+            (EntryKind::ReceiptStated, Request(statement.request), None)
         }
         Event::PayeeNamed { payee, label } => {
             (EntryKind::PayeeNamed, Wallet, Some(payee_text(payee, label.as_ref())))

@@ -179,7 +179,10 @@ impl Run {
         assert_eq!(decision.events, []);
         let signs = decision.effects.iter().filter_map(|effect| match effect {
             Effect::Sign(id) => Some(*id),
-            Effect::SignPermit(_) | Effect::SignMandate(_) | Effect::Outbox(..) => None,
+            Effect::SignPermit(_)
+            | Effect::SignMandate(_)
+            | Effect::SignStatement(_)
+            | Effect::Outbox(..) => None,
         });
         let ordered: BTreeSet<_> = signs.collect();
         assert_eq!(ordered.len(), decision.effects.len());
