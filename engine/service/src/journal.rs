@@ -22,10 +22,11 @@ mod slip;
 mod store;
 mod tables;
 
-pub(crate) use chain::walk_chain;
 pub use chain::{Committed, Journal, SealCheck, verify_chain};
+pub(crate) use chain::{walk_chain, walk_chain_bytes};
+pub(crate) use codec::{hash_entry, read_entry};
 pub use error::{JournalError, read_fault};
-pub use head::{Hash, Head, hash_hex};
+pub use head::{Hash, Head, hash_hex, parse_head};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::{visit_after, visit_range};
 pub(crate) use payees::{

@@ -19,6 +19,7 @@ pub mod journal;
 pub mod lanes;
 pub mod operator;
 pub mod ports;
+pub mod proofs;
 pub mod receipts;
 pub mod redact;
 pub mod rules;

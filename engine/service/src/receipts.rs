@@ -9,17 +9,17 @@ use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep};
 use bursar_domain::requests::Approver;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
 use bursar_domain::trades::{TradeAsk, TradeToken};
-use bursar_domain::{PaymentAsk, Request, State, Status};
+use bursar_domain::{PaymentAsk, Request, Status};
 
 /// The version of the receipt format.
 const VERSION: &str = "ap2.primer/v0.1";
 
 /// Returns the receipt of `request`.
 ///
-/// `agent_key` is the name of the agent's code in it.
+/// `agent_key` is the name of the agent's code in it, and `agent_name` the agent's name, if it is known.
 pub fn receipt(
     agent_key: &str,
-    state: &State,
+    agent_name: Option<&str>,
     request: &Request,
     settlement: Option<&Settlement>,
 ) -> Object {
@@ -29,7 +29,7 @@ pub fn receipt(
         .with("transactionId", request.id.to_string())
         .with("status", status(request, settlement))
         .with("timestamp", text::utc(request.created))
-        .with("intent", intent(agent_key, state, request))
+        .with("intent", intent(agent_key, agent_name, request))
         .with("authorization", authorization(request))
         .with(
             "payment",
@@ -94,11 +94,10 @@ fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
     }
 }
 
-fn intent(agent_key: &str, state: &State, request: &Request) -> Object {
-    let name = state.agents.get(&request.agent).map(|agent| Value::from(agent.name.as_str()));
+fn intent(agent_key: &str, agent_name: Option<&str>, request: &Request) -> Object {
     let agent = Object::new()
         .with(agent_key, request.agent.as_str())
-        .with("name", name.unwrap_or(Value::Null));
+        .with("name", agent_name.map_or(Value::Null, Value::from));
     Object::new()
         .with("type", "IntentMandate")
         .with("mandateId", request.mandate.map_or(Value::Null, |id| Value::from(id.to_string())))

@@ -60,9 +60,11 @@ async fn find(api: &Api, id: &str, by_hash: bool) -> Result<Object, Fault> {
     if hash.is_some() && settlement.as_ref().and_then(|known| known.tx_hash) != hash {
         return Err(unknown());
     }
+    let view = api.core.view();
+    let agent = view.state.agents.get(&request.agent);
     Ok(receipts::receipt(
         api.edition.wire.agent_member.text(),
-        &api.core.view().state,
+        agent.map(|agent| agent.name.as_str()),
         &request,
         settlement.as_ref(),
     ))

@@ -357,12 +357,23 @@ pub(crate) fn walk_chain(
     reader: &dyn Reader,
     mut visit: impl FnMut(&Entry, Hash) -> bool,
 ) -> Result<Head, JournalError> {
+    walk_chain_bytes(reader, |entry, hash, _bytes| visit(entry, hash))
+}
+
+/// As [`walk_chain`], also with the bytes of each entry.
+///
+/// # Errors
+/// As those of [`walk_chain`].
+pub(crate) fn walk_chain_bytes(
+    reader: &dyn Reader,
+    mut visit: impl FnMut(&Entry, Hash, &[u8]) -> bool,
+) -> Result<Head, JournalError> {
     let mut at = Head::default();
     let mut failure = None;
     reader.read_after(0, &mut |bytes| match codec::decode(bytes, at) {
         Ok(entry) => {
             at = Head { seq: entry.seq, hash: codec::hash(bytes) };
-            let goes_on = visit(&entry, at.hash);
+            let goes_on = visit(&entry, at.hash, bytes);
             failure = (!goes_on).then_some(JournalError::Stopped);
             goes_on
         }

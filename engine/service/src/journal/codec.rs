@@ -71,6 +71,21 @@ pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
     encoded.decode()
 }
 
+/// Decodes an entry from anywhere. Returns also the hash of the previous entry that it names. Checks no hash.
+///
+/// # Errors
+/// The bytes are not an entry.
+pub(crate) fn read_entry(bytes: &[u8]) -> Result<(Entry, Hash), String> {
+    let encoded = EncodedEntry::split(bytes)?;
+    let before = *encoded.before;
+    Ok((encoded.decode()?, before))
+}
+
+/// Returns the hash of an entry's bytes.
+pub(crate) fn hash_entry(bytes: &[u8]) -> Hash {
+    hash(bytes)
+}
+
 /// Decodes the entry at `at` of a trusted chain. Checks number and hash, and returns the previous entry's hash too.
 pub(super) fn decode_back(bytes: &[u8], at: Head) -> Result<(Entry, Hash), String> {
     let encoded = EncodedEntry::split(bytes)?;

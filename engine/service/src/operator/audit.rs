@@ -17,7 +17,9 @@ use super::wallet::open::apply_exposure;
 use super::wallet::seal::accept;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
-use crate::journal::{Hash, JournalError, Reader, hash_hex, rows_equal, visit_after, walk_chain};
+use crate::journal::{
+    JournalError, Reader, hash_hex, parse_head, rows_equal, visit_after, walk_chain,
+};
 
 /// From this many entries on, the memory of an audit is returned to the system.
 const LARGE_AUDIT_ENTRIES: u64 = 100_000;
@@ -52,7 +54,7 @@ pub(super) async fn run(
 }
 
 async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done, Fault> {
-    let wanted = head.map(parse_hash).transpose()?;
+    let wanted = head.map(parse_head).transpose()?;
     // Take the head before reading the chain: the chain must contain it, and may have grown since.
     let view = engine.core.view();
     let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
@@ -121,12 +123,4 @@ fn payee_rows_match(
         last = newest;
     }
     Ok(false)
-}
-
-fn parse_hash(text: &str) -> Result<Hash, Fault> {
-    let mut hash = Hash::default();
-    hex::decode_to_slice(text, &mut hash).map_err(|_bad| {
-        Fault::because(Code::BadInput, "A head must have 64 hex digits, as `status` shows it.")
-    })?;
-    Ok(hash)
 }

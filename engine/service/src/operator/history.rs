@@ -317,7 +317,9 @@ pub(super) async fn receipt(
     let (request, settlement) = found.await??;
     let view = engine.core.view();
     let agent_key = engine.edition.wire.agent_member.text();
-    let receipt = receipts::receipt(agent_key, &view.state, &request, settlement.as_ref());
+    let agent = view.state.agents.get(&request.agent);
+    let name = agent.map(|agent| agent.name.as_str());
+    let receipt = receipts::receipt(agent_key, name, &request, settlement.as_ref());
     // The same JSON that the agent server sends, parsed for the reply.
     let form = serde_json::from_str(&receipt.to_compact())
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
