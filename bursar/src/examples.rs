@@ -57,7 +57,7 @@ pub(crate) const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("activity", ["bursar activity --limit 50", "bursar activity --raw --before 120"]),
     ("watch", ["bursar watch", "bursar watch --since 120"]),
-    ("receipt", ["bursar receipt 4191", "bursar receipt 4191 --json"]),
+    ("receipt", ["bursar receipt 4191 --proof coffee.json", "bursar receipt verify coffee.json"]),
     ("config", ["bursar config explain lock.idle", "bursar config set lock.idle 900"]),
     ("network", ["bursar network list", "bursar network enable ethereum"]),
     ("status", ["bursar status", "bursar status --check ready"]),

@@ -9,6 +9,7 @@ mod companion;
 mod completion;
 mod console;
 mod devices;
+mod document;
 mod embedded_engine;
 mod engine_command;
 mod examples;
@@ -17,6 +18,7 @@ mod help;
 mod mandate;
 mod panics;
 mod process;
+mod receipt;
 mod run;
 mod schema;
 mod service_account;
@@ -29,7 +31,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bursar_control::grammar::{MandateOrder, Order};
+use bursar_control::grammar::{MandateOrder, Order, ReceiptCheck, ReceiptOrder};
 use bursar_core::codes::Code;
 use bursar_core::edition::EditionName;
 use bursar_core::fault::Fault;
@@ -168,6 +170,13 @@ fn dispatch(global: &GlobalOptions, command: Command) -> u8 {
         Command::Order(order) => {
             if let Order::Mandate(MandateOrder::Verify { file }) = &*order {
                 return mandate::verify(global, file);
+            }
+            if let Order::Receipt(ReceiptOrder {
+                check: Some(ReceiptCheck::Verify { file, head }),
+                ..
+            }) = &*order
+            {
+                return receipt::verify(global, file, head.as_deref());
             }
             // The answer contains the errors, so the log would repeat them.
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });

@@ -1,8 +1,5 @@
 //! `bursar mandate verify`: checks a mandate of any issuer, without an engine, a data folder or a network.
 
-use std::fs::File;
-use std::io::{self, Read};
-
 use alloy_primitives::U256;
 use bursar_control::answers::{Answer, MandateCheckAnswer};
 use bursar_core::codes::Code;
@@ -10,45 +7,24 @@ use bursar_core::fault::Fault;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::text;
 use bursar_mandate::{BYTES_MAX, Presented, read};
-use bursar_tui::oneshot;
 
 use crate::cli::GlobalOptions;
+use crate::document;
 
 const COMMAND: &str = "mandate.verify";
 
 /// Checks the file, or standard input for `-`, and returns the exit code.
 pub(crate) fn verify(global: &GlobalOptions, file: &str) -> u8 {
-    match check(file) {
-        Ok(answer) => {
-            let (mut out, mut err) = (io::stdout(), io::stderr());
-            let options = global.options();
-            oneshot::finish_without_engine(COMMAND, answer, &options, &mut out, &mut err)
-        }
-        Err(fault) => crate::failure::report_failure(COMMAND, global, fault),
-    }
+    document::report(COMMAND, global, check(file))
 }
 
 fn check(file: &str) -> Result<Answer, Fault> {
-    let bytes = contents(file).map_err(|error| {
-        let message = format!("{} cannot be read: {error}.", text::snippet(file));
-        Fault::because(Code::BadInput, message)
-    })?;
+    let bytes = document::read(file, BYTES_MAX)?;
     let presented = read(&bytes).map_err(|unreadable| {
         let message = format!("{} is not a mandate: {unreadable}.", text::snippet(file));
         Fault::because(Code::BadInput, message)
     })?;
     Ok(Answer::MandateCheck(Box::new(answer(presented))))
-}
-
-/// Reads at most one byte more than a mandate may have.
-fn contents(file: &str) -> io::Result<Vec<u8>> {
-    let most = u64::try_from(BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    match file {
-        "-" => io::stdin().lock().take(most).read_to_end(&mut bytes)?,
-        path => File::open(path)?.take(most).read_to_end(&mut bytes)?,
-    };
-    Ok(bytes)
 }
 
 fn answer(presented: Presented) -> MandateCheckAnswer {

@@ -105,6 +105,7 @@ const COMMANDS: &[(&str, Data)] = &[
     ("activity", Answers(&["activity"])),
     ("watch", Entries),
     ("receipt", Object),
+    ("receipt.verify", Answers(&["proof_check"])),
     ("config.get", Answers(&["setting"])),
     ("config.explain", Answers(&["setting"])),
     ("config.set", Answers(&["setting"])),

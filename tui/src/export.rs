@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bursar_control::grammar::{HistoryExport, HistoryOrder, Order, WalletOrder};
+use bursar_control::grammar::{HistoryExport, HistoryOrder, Order, ReceiptOrder, WalletOrder};
 use bursar_core::codes::Code;
 use bursar_core::digest;
 use bursar_core::fault::Fault;
@@ -20,6 +20,7 @@ pub(crate) fn export_target(order: &mut Order) -> Option<(&mut String, Encoding)
         Order::History(HistoryOrder { export: Some(HistoryExport::Export { file }), .. }) => {
             Some((file, Encoding::Text))
         }
+        Order::Receipt(ReceiptOrder { proof: Some(file), .. }) => Some((file, Encoding::Text)),
         Order::Wallet(WalletOrder::Backup { file }) => Some((file, Encoding::Base64)),
         _writes_none => None,
     }

@@ -103,6 +103,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("history.export", "history export {new}", ("history export {wrong}", "IN_USE"), "", ""),
     row("activity", "activity", ("activity --limit many", "BAD_INPUT"), "", ""),
     row("receipt", "receipt {first}", ("receipt 00000000", "NOTHING_FOUND"), "", ""),
+    row("receipt.verify", "", ("receipt verify {wrong}", "BAD_INPUT"), "BAD_INPUT", "BAD_INPUT"),
     row("config.get", "config get server.listen", ("config get nothing", "BAD_INPUT"), "", ""),
     row("config.explain", "config explain lock.idle", ("config explain nothing", "BAD_INPUT"), "", ""),
     row("config.set", "config set server.autostart true", ("config set server.autostart perhaps", "BAD_INPUT"), "", ""),

@@ -231,7 +231,7 @@ impl Edition {
             commands: CommandSet {
                 program: EditionName::Desktop.program(),
                 // It reads no file that the operator names.
-                absent: &["--gui", "--headless", "mandate verify"],
+                absent: &["--gui", "--headless", "mandate verify", "receipt verify"],
             },
             sealed: true,
             folder: FolderRule::NextToProgram("bursar-desk-data"),

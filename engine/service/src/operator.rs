@@ -26,6 +26,7 @@ mod mandates;
 mod names;
 mod payees;
 mod policies;
+mod proofs;
 mod quotes;
 mod repricing;
 mod requests;
@@ -152,7 +153,7 @@ async fn dispatch(
         Order::History(order) => history::run(engine, order, dialogue).await,
         Order::Activity(order) => activity::list(engine, &order).await,
         Order::Watch(order) => activity::watch(engine, &order, dialogue).await,
-        Order::Receipt(order) => history::receipt(engine, &order).await,
+        Order::Receipt(order) => history::receipt(engine, order, dialogue).await,
         Order::Config(order) => config::run(engine, order).await,
         Order::Network(order) => server::network(engine, order).await,
         Order::Freeze => server::freeze(engine).await,

@@ -34,7 +34,8 @@ pub use backup::{BackupAnswer, RestoreAnswer};
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{
-    ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, ReceiptAnswer, RefusedAnswer, TradeAnswer,
+    ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, ProofAnswer, ProofCheckAnswer,
+    ReceiptAnswer, RefusedAnswer, TradeAnswer,
 };
 pub use icons::{IconAnswer, IconsAnswer};
 pub use lending::{
@@ -131,6 +132,8 @@ pub enum Answer {
     Backup(BackupAnswer),
     Restored(RestoreAnswer),
     Receipt(ReceiptAnswer),
+    Proof(ProofAnswer),
+    ProofCheck(Box<ProofCheckAnswer>),
     Quote(Box<QuoteAnswer>),
     Allowances(AllowancesAnswer),
     Venues(VenuesAnswer),

@@ -33,7 +33,9 @@ pub use address::{AddressOrder, Indexes, LayoutArgs, LedgerOrder, SendOrder};
 pub use agent::AgentOrder;
 pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
-pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
+pub use history::{
+    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptCheck, ReceiptOrder, Since,
+};
 pub use lending::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
 pub use line_error::{LineError, shorten};
 pub use mandate::MandateOrder;
@@ -121,7 +123,7 @@ pub enum Order {
     Activity(ActivityOrder),
     /// Print new journal entries as they are written, one JSON object per line, until Ctrl-C.
     Watch(WatchOrder),
-    /// The receipt of one request.
+    /// The receipt of one request, its proof, or the check of a proof.
     Receipt(ReceiptOrder),
     /// Settings: show and change them.
     #[command(subcommand)]
@@ -280,6 +282,7 @@ impl Order {
             Order::History(_) => "history",
             Order::Activity(_) => "activity",
             Order::Watch(_) => "watch",
+            Order::Receipt(ReceiptOrder { check: Some(_), .. }) => "receipt.verify",
             Order::Receipt(_) => "receipt",
             Order::Config(order) => order.name(),
             Order::Network(order) => order.name(),

@@ -165,6 +165,7 @@ crate::code_table! {
     InUse "IN_USE" "This item is in use." = at(409, 10);
     AlreadyDecided "REQUEST_ALREADY_PROCESSED" "This request has been decided already." = at(409, 10).hint("requests --all");
     BadMandate "BAD_MANDATE" "The mandate proves nothing: do not rely on its terms." = at(400, 1);
+    BadProof "BAD_PROOF" "The proof proves nothing: do not rely on its receipt." = at(400, 1);
     RegistryRefused "REGISTRY_REFUSED" "The registry did not publish the mandate." = at(403, 6);
     RegistryUnclear "REGISTRY_UNCLEAR" "Whether the registry published the mandate is unknown: run the command again." = at(502, 11);
     ChecksFailed "CHECKS_FAILED" "A check failed: follow its advice." = at(500, 1);

@@ -1,7 +1,7 @@
 //! The commands that run only in a shell, because they use files or print keys.
 
 use bursar_control::grammar::{
-    AddressOrder, CommandSet, HistoryOrder, MandateOrder, Order, WalletOrder,
+    AddressOrder, CommandSet, HistoryOrder, MandateOrder, Order, ReceiptOrder, WalletOrder,
 };
 use bursar_core::edition::EditionName;
 
@@ -10,6 +10,12 @@ pub(crate) fn refusal(order: &Order) -> Option<&'static str> {
     Some(match order {
         Order::History(HistoryOrder { export: Some(_), .. }) => {
             "To write a file, run `bursar history export` in a shell."
+        }
+        Order::Receipt(ReceiptOrder { proof: Some(_), .. }) => {
+            "To write a proof, run `bursar receipt <id> --proof FILE` in a shell."
+        }
+        Order::Receipt(ReceiptOrder { check: Some(_), .. }) => {
+            "To check a proof, run `bursar receipt verify` in a shell."
         }
         Order::Wallet(WalletOrder::Backup { .. } | WalletOrder::Restore { .. }) => {
             "Backups are written and restored by `bursar wallet` in a shell."

@@ -17,6 +17,7 @@ pub(super) fn of(answer: &Answer) -> Option<Fault> {
             let failed = checks.iter().filter(|check| check.result == CheckResult::Fail).count();
             (failed > 0).then(|| Fault::new(Code::ChecksFailed))
         }
+        Answer::ProofCheck(check) if !check.good => Some(Fault::new(Code::BadProof)),
         Answer::MandateCheck(check) if !check.good => Some(Fault::new(Code::BadMandate)),
         Answer::Allowances(answer) if answer.allowances.iter().any(was_not_revoked) => {
             Some(Fault::because(Code::WouldFail, "Not every allowance was taken back."))

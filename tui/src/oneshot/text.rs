@@ -12,6 +12,7 @@ mod mandate;
 mod payee;
 mod plan;
 mod policy;
+mod proof;
 mod qr;
 mod receipt;
 mod request;
@@ -60,6 +61,8 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Backup(backup) => wallet::backup(to, backup),
         Answer::Restored(restored) => wallet::restore_result(to, restored),
         Answer::Receipt(receipt) => receipt::receipt(to, receipt),
+        Answer::Proof(proof) => proof::written(to, proof),
+        Answer::ProofCheck(check) => proof::check(to, check),
         Answer::Quote(quote) => trading::quote(to, quote),
         Answer::Allowances(answer) => trading::allowances(to, answer),
         Answer::Venues(answer) => lending::venues(to, answer),

@@ -2,8 +2,8 @@
 
 use bursar_control::grammar::{
     AddressOrder, AgentOrder, AllowancesOrder, AuditOrder, ConfigOrder, HistoryOrder, LedgerOrder,
-    NetworkOrder, Order, PayeeOrder, PolicyOrder, RequestsOrder, SeedOrder, ServerOrder,
-    WalletOrder,
+    NetworkOrder, Order, PayeeOrder, PolicyOrder, ReceiptOrder, RequestsOrder, SeedOrder,
+    ServerOrder, WalletOrder,
 };
 
 /// Returns whether a command only reads. A command that is not listed here may change something.
@@ -16,7 +16,7 @@ pub(super) fn only_reads(order: &Order) -> bool {
             | Order::Requests(RequestsOrder { retry: false, .. })
             | Order::History(HistoryOrder { export: None, .. })
             | Order::Activity(_)
-            | Order::Receipt(_)
+            | Order::Receipt(ReceiptOrder { proof: None, .. })
             | Order::Quote(_)
             | Order::Venues(_)
             | Order::Positions(_)

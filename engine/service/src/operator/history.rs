@@ -30,12 +30,13 @@ use bursar_domain::{LaneAsk, PaymentAsk, Request, State};
 use tokio::sync::mpsc;
 
 use super::dialogue::Dialogue;
+use super::proofs;
 use super::requests::ID_DIGITS_MIN;
 use super::support::Done;
 use super::support::describe::{request_status, step};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
-use crate::journal::{Reader, StoreError, read_fault};
+use crate::journal::{Reader, StoreError, parse_head, read_fault};
 use crate::receipts;
 
 /// Rows shown without `--limit`.
@@ -306,15 +307,24 @@ fn reason_if_absent<T>(value: &Option<T>, reason: &str) -> Option<String> {
 
 pub(super) async fn receipt(
     engine: &Arc<EngineContext>,
-    order: &ReceiptOrder,
+    order: ReceiptOrder,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    let (reader, wanted) = (engine.core.reader(), order.id.clone());
+    let Some(wanted) = order.id.filter(|_id| order.check.is_none()) else {
+        let message = "A proof is checked without an engine: run `receipt verify` in a shell.";
+        return Err(Fault::because(Code::BadInput, message));
+    };
+    let head = order.head.as_deref().map(parse_head).transpose()?;
+    let reader = engine.core.reader();
     let found = blocking(move || {
         let request = find(&*reader, &wanted)?;
         let settlement = reader.settlement(request.seq).map_err(damage_fault)?;
         Ok::<_, Fault>((request, settlement))
     });
     let (request, settlement) = found.await??;
+    if let Some(file) = order.proof {
+        return proofs::prove(engine, (request, settlement), file, head, dialogue).await;
+    }
     let view = engine.core.view();
     let agent_key = engine.edition.wire.agent_member.text();
     let agent = view.state.agents.get(&request.agent);

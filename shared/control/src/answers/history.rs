@@ -132,6 +132,42 @@ pub struct ReceiptAnswer {
     pub origins_only: bool,
 }
 
+/// A proof that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProofAnswer {
+    pub file: String,
+    pub request: String,
+    /// The head on which it rests: the hash of an anchor, which a reader can note.
+    pub head: String,
+    /// The last entry to which the anchor commits.
+    pub through: u64,
+    /// The entries that it contains.
+    pub entries: Vec<u64>,
+    /// The address that signed it; `None` if the wallet no longer has the paying address.
+    pub signer: Option<String>,
+}
+
+/// The check of a proof.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProofCheckAnswer {
+    pub good: bool,
+    /// Its defects; empty if it is good.
+    pub defects: Vec<String>,
+    /// What a good proof shows and what it does not.
+    pub meaning: String,
+    pub signer: Option<String>,
+    pub head: String,
+    pub entries: Vec<u64>,
+    /// The last entry to which the anchor commits; `None` if the anchor cannot be read.
+    pub through: Option<u64>,
+    /// When the anchor was written, in UTC.
+    pub anchored: Option<String>,
+    /// What happened to the journal as a whole before the anchor.
+    pub notes: Vec<String>,
+    /// The receipt in AP2 form, read from the entries.
+    pub receipt: Option<serde_json::Value>,
+}
+
 /// A refusal, explained to the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedAnswer {

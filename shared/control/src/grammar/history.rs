@@ -74,11 +74,44 @@ impl HistoryLane {
     }
 }
 
-/// The receipt of one request.
-#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+/// The receipt of one request, or the check of a proof.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ReceiptOrder {
     /// The full id of the request, or the beginning of a recent one.
-    pub id: String,
+    #[arg(required = true)]
+    pub id: Option<String>,
+    /// Write a proof of the receipt to a new file.
+    ///
+    /// It contains the journal entries that the receipt rests on, and a signature of the paying address. `receipt verify`
+    /// checks it anywhere.
+    #[arg(long, value_name = "FILE")]
+    #[serde(default)]
+    pub proof: Option<String>,
+    /// Rest the proof on the anchor with this head, which an earlier proof showed.
+    #[arg(long, value_name = "HASH", requires = "proof")]
+    #[serde(default)]
+    pub head: Option<String>,
+    #[command(subcommand)]
+    #[serde(default)]
+    pub check: Option<ReceiptCheck>,
+}
+
+/// `receipt verify`.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptCheck {
+    /// Check the proof of a receipt, and print the receipt from its entries. Needs no wallet and no network.
+    ///
+    /// The exit code is 0 for a good proof, 1 for another, and 2 if the file cannot be read as a proof.
+    Verify {
+        /// The file; `-` reads standard input.
+        file: String,
+        /// The head that you noted: the proof must rest on it.
+        #[arg(long, value_name = "HASH")]
+        #[serde(default)]
+        head: Option<String>,
+    },
 }
 
 /// Returns a status with its explanation for `--help`.

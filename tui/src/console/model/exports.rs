@@ -50,10 +50,11 @@ impl FileQuestion {
                 Ok((Some(NewFile { path, encoding: Encoding::Text }), lines, "Write the key?"))
             }
             other => {
-                let is_history = matches!(other, Order::History(HistoryOrder { .. }));
+                let (what, advice) = written(other);
                 let (file, encoding) = export_target(other)?;
                 place(file, exports).map(|path| {
-                    let lines = write_lines(is_history, &path);
+                    let lines =
+                        vec![what.to_owned(), path.display().to_string(), advice.to_owned()];
                     (Some(NewFile { path, encoding }), lines, "Write the file?")
                 })
             }
@@ -94,19 +95,22 @@ fn file_char(ch: char) -> char {
     if ch.is_ascii_alphanumeric() || ch == '-' || ch == '_' { ch } else { '-' }
 }
 
-fn write_lines(is_history: bool, path: &Path) -> Vec<String> {
-    let (what, advice) = if is_history {
-        (
+/// Returns what a command writes to a file, and what the operator must know about the file.
+fn written(order: &Order) -> (&'static str, &'static str) {
+    match order {
+        Order::History(HistoryOrder { .. }) => (
             "This writes the history, as CSV, to",
             "It is not encrypted: payees and amounts are readable there.",
-        )
-    } else {
-        (
+        ),
+        Order::Receipt(_) => (
+            "This writes the proof of a receipt to",
+            "It is not encrypted: payee and amounts are readable there.",
+        ),
+        _backup => (
             "This writes wallet, journal and settings, encrypted, to",
             "Copy the file to another place: a folder that is lost takes this file with it.",
-        )
-    };
-    vec![what.to_owned(), path.display().to_string(), advice.to_owned()]
+        ),
+    }
 }
 
 fn restore_lines(path: &Path) -> Vec<String> {

@@ -45,7 +45,19 @@ const HIDDEN_FIELDS: [&str; 4] = ["type", "version", "intent.type", "payment.amo
 /// Columns of a value before it wraps. A whole hash takes 66 columns; with the longest name in [`NAMES`], 80 columns.
 const WIDTH: usize = 66;
 
+/// Shows a receipt of which only the form is known.
+pub(super) fn form(to: &mut Sheet, form: &Value) {
+    let answer =
+        ReceiptAnswer { form: form.clone(), payee_name: None, refused: None, origins_only: false };
+    rows(to, &answer);
+}
+
 pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
+    rows(to, answer);
+    next(to, answer);
+}
+
+fn rows(to: &mut Sheet, answer: &ReceiptAnswer) {
     let mut rest = Vec::new();
     flatten(&mut rest, "", &answer.form);
     let mut rows = Vec::new();
@@ -62,7 +74,6 @@ pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
         push(&mut rows, at, &escape(value));
     }
     to.rows(&rows);
-    next(to, answer);
 }
 
 /// Adds a value in full, because only the receipt shows the whole request. The lines after the first are indented, so
