@@ -20,7 +20,7 @@ fn wanted() -> (String, Wanted) {
         let found = read(document.as_bytes()).unwrap();
         return (document, Wanted { id, text: found.text, signer: found.signer.unwrap() });
     }
-    panic!("no vector has a usable id");
+    unreachable!("a vector has a usable id")
 }
 
 fn entry(id: &str, url: Option<&str>) -> RegistryEntry {

@@ -10,6 +10,7 @@ mod mandates;
 mod on_chain;
 mod own_app;
 mod payments;
+mod proofs;
 mod support;
 mod switches;
 mod threats;

@@ -11,6 +11,7 @@ mod history;
 mod idle;
 mod mandates;
 mod policies;
+mod proofs;
 mod quotes;
 mod registry;
 mod requests;

@@ -116,6 +116,7 @@ const READING: &[&str] = &[
     "activity",
     "watch",
     "receipt",
+    "receipt verify",
     "config get",
     "config explain",
     "config list",
