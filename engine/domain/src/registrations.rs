@@ -18,8 +18,8 @@ pub struct Publication {
     ///
     /// A later refusal says nothing about an earlier one.
     pub attempts: u32,
-    /// The registry's last confirmation; `None` before it, and after the journal was restored or accepted.
-    pub confirmed: Option<Confirmed>,
+    /// The registry's last confirmation, which holds only without such uploads.
+    pub last_confirmed: Option<Confirmed>,
 }
 
 /// A registry's confirmation that it publishes a mandate.
@@ -42,6 +42,11 @@ impl Publication {
     /// Returns the id of the mandate.
     pub fn id(&self) -> MandateId {
         self.issued.draft.id
+    }
+
+    /// Returns the confirmation that the registry publishes the mandate; `None` if that is unknown.
+    pub fn confirmed(&self) -> Option<&Confirmed> {
+        self.last_confirmed.as_ref().filter(|_known| self.attempts == 0)
     }
 }
 

@@ -20,12 +20,12 @@ const PATH: [&str; 2] = ["api", "mandates"];
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RegistryHttp;
 
-/// Checks that a URL may be the base of a registry.
+/// Returns the base URL of a registry in one spelling, so that a registry is known by its URL.
 ///
 /// # Errors
 /// It is not https (or http on this machine), or contains a user name.
-pub fn check_base(url: &str) -> Result<(), RegistryFault> {
-    parse(url).map(drop)
+pub fn normalized_base(url: &str) -> Result<String, RegistryFault> {
+    parse(url).map(|target| target.full_text().trim_end_matches('/').to_owned())
 }
 
 fn parse(base: &str) -> Result<Target, RegistryFault> {

@@ -3,7 +3,7 @@
 #![expect(clippy::expect_used, reason = "helpers of an integration test stand outside #[test]")]
 
 use bursar_chain::ports::{Registry, RegistryFault};
-use bursar_chain::registry_http::{DOCUMENT_BYTES_MAX, RegistryHttp, check_base};
+use bursar_chain::registry_http::{DOCUMENT_BYTES_MAX, RegistryHttp, normalized_base};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
@@ -49,10 +49,22 @@ async fn redirects_long_documents_and_other_urls_are_refused() {
     let long = "x".repeat(DOCUMENT_BYTES_MAX + 1);
     assert_eq!(RegistryHttp.publish(&server.uri(), long).await, Err(RegistryFault::TooLong));
     for base in ["http://registry.example", "ftp://127.0.0.1", "https://a@b.example", "nonsense"] {
-        assert_eq!(check_base(base), Err(RegistryFault::Url), "{base}");
+        assert_eq!(normalized_base(base), Err(RegistryFault::Url), "{base}");
         assert_eq!(RegistryHttp.look_up(base, "x").await, Err(RegistryFault::Url), "{base}");
     }
     assert_eq!(seen(&server).await.len(), 1, "nothing else was sent");
+}
+
+#[test]
+fn base_has_one_spelling() {
+    for (given, normal) in [
+        ("https://R.test", "https://r.test"),
+        ("https://r.test/", "https://r.test"),
+        ("https://r.test:443/v1//", "https://r.test/v1"),
+        ("http://127.0.0.1:80/?key=K/", "http://127.0.0.1/?key=K"),
+    ] {
+        assert_eq!(normalized_base(given).as_deref(), Ok(normal));
+    }
 }
 
 /// With paused time, the timeout passes as soon as nothing else can happen.

@@ -78,7 +78,6 @@ impl RegistryRefusal {
             Self::DOCUMENTED.iter().find(|(name, _)| *name == code).map(|(_, refusal)| *refusal)
         });
         documented.unwrap_or(match status {
-            403 => Self::SignerMismatch,
             409 => Self::DuplicateId,
             413 => Self::PayloadTooLarge,
             other => Self::Other(other),
@@ -156,7 +155,10 @@ pub fn read_upload(status: u16, body: &[u8], id: MandateId) -> UploadReply {
         }
         // A mandate with this id exists: it may be this one.
         408 | 409 => UploadReply::Unclear,
-        400..=499 => UploadReply::Refused(RegistryRefusal::of(status, body)),
+        400..=499 => match RegistryRefusal::of(status, body) {
+            RegistryRefusal::DuplicateId => UploadReply::Unclear,
+            refusal => UploadReply::Refused(refusal),
+        },
         _other => UploadReply::Unclear,
     }
 }
@@ -178,7 +180,11 @@ fn find(body: &[u8], wanted: &Wanted) -> LookupReply {
     let mut all = [Some(&reply), reply.get("mandate")].into_iter().flatten().chain(listed);
     let id = wanted.id.to_string();
     let found = all.find(|one| one.get("id").and_then(Value::as_str) == Some(id.as_str()));
-    let Some(found) = found else { return LookupReply::Unclear };
+    let Some(found) = found else {
+        // A list without it is an answer; another mandate is not.
+        let is_list = list.as_array().is_some();
+        return if is_list { LookupReply::Absent } else { LookupReply::Unclear };
+    };
     let document = found.to_compact();
     if document.len() > BYTES_MAX {
         return LookupReply::Changed;

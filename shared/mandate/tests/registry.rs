@@ -54,6 +54,7 @@ fn upload_is_published_only_by_an_answer_that_names_an_id() {
     ] {
         assert_eq!(with(201, body.to_owned()), UploadReply::Unclear, "{body}");
     }
+    assert_eq!(with(400, r#"{"code":"DUPLICATE_ID"}"#.to_owned()), UploadReply::Unclear);
     for status in [100, 202, 204, 408, 409, 500, 502, 599] {
         assert_eq!(with(status, String::new()), UploadReply::Unclear, "{status}");
     }
@@ -63,7 +64,8 @@ fn upload_is_published_only_by_an_answer_that_names_an_id() {
         (422, r#"{"error":{"code":"INVALID_MANDATE"}}"#, RegistryRefusal::InvalidMandate),
         (400, r#"{"error":"words","code":"INVALID_AGENT_ID"}"#, RegistryRefusal::InvalidAgentId),
         (400, "<html>", RegistryRefusal::Other(400)),
-        (403, "", RegistryRefusal::SignerMismatch),
+        (403, r#"{"code":"SIGNER_MISMATCH"}"#, RegistryRefusal::SignerMismatch),
+        (403, "", RegistryRefusal::Other(403)),
         (413, "", RegistryRefusal::PayloadTooLarge),
         (429, "", RegistryRefusal::Other(429)),
     ] {
@@ -95,8 +97,11 @@ fn lookup_finds_our_text_in_every_documented_place() {
         assert_eq!(read_lookup(status, document.as_bytes(), &wanted), LookupReply::Unclear);
     }
     let other = document.replace(&id, "11111111-1111-4111-8111-111111111111");
-    for body in ["", "null", "<html>", "{}", "[]", r#"{"mandates":[]}"#, &other] {
+    for body in ["", "null", "<html>", "{}", &other] {
         assert_eq!(read_lookup(200, body.as_bytes(), &wanted), LookupReply::Unclear, "{body}");
+    }
+    for body in ["[]", r#"{"mandates":[]}"#, &format!("[{other}]")] {
+        assert_eq!(read_lookup(200, body.as_bytes(), &wanted), LookupReply::Absent, "{body}");
     }
 }
 

@@ -81,6 +81,13 @@ impl Target {
         self.url.clone()
     }
 
+    /// Returns the whole URL in its normal spelling.
+    ///
+    /// It may hold a key: only settings show it.
+    pub fn full_text(&self) -> &str {
+        self.url.as_str()
+    }
+
     /// Returns the name of the endpoint for errors and logs.
     pub fn label(&self) -> &EndpointLabel {
         &self.label

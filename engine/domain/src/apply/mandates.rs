@@ -68,7 +68,7 @@ fn begin_upload(state: &mut State, upload: &Upload) {
         None => known.publications.push(Publication {
             issued: Arc::new(issued),
             attempts: 1,
-            confirmed: None,
+            last_confirmed: None,
         }),
     }
 }
@@ -84,14 +84,14 @@ fn end_upload(state: &mut State, upload: &Upload, end: &UploadEnd, at: Utc) {
     let is_gone = match end {
         UploadEnd::Published(entry) => {
             publication.attempts = 0;
-            publication.confirmed = Some(Confirmed { entry: entry.clone(), at });
+            publication.last_confirmed = Some(Confirmed { entry: entry.clone(), at });
             false
         }
         UploadEnd::Absent => true,
         // A refusal of the mandate itself also holds for earlier attempts; any other refusal holds for this one.
         UploadEnd::Refused(refusal) => {
             publication.attempts = publication.attempts.saturating_sub(1);
-            let is_known = publication.attempts > 0 || publication.confirmed.is_some();
+            let is_known = publication.attempts > 0 || publication.last_confirmed.is_some();
             !(matches!(refusal, RegistryRefusal::Other(_)) && is_known)
         }
     };
@@ -101,13 +101,12 @@ fn end_upload(state: &mut State, upload: &Upload, end: &UploadEnd, at: Utc) {
     all.retain(|one| !one.publications.is_empty());
 }
 
-/// Forgets every confirmation of a journal that was accepted or restored: later answers of the registries are lost.
+/// Doubts every confirmation of a journal that was accepted or restored: later answers of the registries are lost.
 fn doubt_publications(state: &mut State) {
     let mandates = Arc::make_mut(&mut state.mandates);
     let all = mandates.registrations.values_mut().flatten();
     for publication in all.flat_map(|one| one.publications.iter_mut()) {
         publication.attempts = publication.attempts.max(1);
-        publication.confirmed = None;
     }
 }
 

@@ -164,15 +164,17 @@ fn retire(
     Ok(issue(events, retirement))
 }
 
-/// Returns a mandate that a registry publishes and that this retirement does not replace, because the agent then paid
-/// from another address.
+/// Returns a mandate that the registry of the settings publishes and that this retirement does not replace, because the
+/// agent then paid from another address.
 fn published_by_another<'a>(
     state: &'a State,
     retirement: &IssuedMandate,
 ) -> Option<&'a IssuedMandate> {
     let Terms { agent, wallet, .. } = &retirement.draft.terms;
-    let mut all = state.mandates.registrations(agent).iter().flat_map(Registration::grants);
-    let other = all.find(|one| one.issued.draft.terms.wallet != *wallet);
+    let known = state.mandates.registrations(agent).iter();
+    let known = known.filter(|one| state.settings.registry.as_ref() == Some(&one.base));
+    let other =
+        known.flat_map(Registration::grants).find(|one| one.issued.draft.terms.wallet != *wallet);
     other.map(|one| &*one.issued)
 }
 

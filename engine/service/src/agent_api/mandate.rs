@@ -63,7 +63,7 @@ fn with_mandate(body: Object, caller: &Caller) -> Object {
     let draft = &signed.issued.draft;
     let reasons = stale_reasons(state, signed);
     let known = state.mandates.registrations(&agent.id).iter();
-    let confirmed = known.rev().find_map(|one| one.find(draft.id)?.confirmed.as_ref());
+    let confirmed = known.rev().find_map(|one| one.find(draft.id)?.confirmed());
     let registry_id = confirmed.map_or(Value::Null, |known| Value::from(known.entry.id.as_str()));
     let body = body
         .with("mandate", draft.signed(&signed.signature))

@@ -89,10 +89,10 @@ pub(super) async fn set(
         _other => match key.row().storage {
             Storage::File => set_in_file(engine, key, &given, words).await?,
             Storage::Journal => {
-                let setting = given.setting(key).ok_or(Fault::new(Code::InternalError))?;
-                if let Setting::Registry(Some(url)) = &setting {
+                let mut setting = given.setting(key).ok_or(Fault::new(Code::InternalError))?;
+                if let Setting::Registry(Some(url)) = &mut setting {
                     let refused = |fault| Fault::because(Code::BadInput, format!("{fault}."));
-                    registry_http::check_base(url).map_err(refused)?;
+                    *url = registry_http::normalized_base(url).map_err(refused)?;
                 }
                 act(engine, Action::Set(setting)).await?;
                 if key == Key::AllowLan {

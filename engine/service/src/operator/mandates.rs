@@ -22,6 +22,7 @@ use bursar_mandate::{MandateId, PolicyId};
 use secrecy::ExposeSecret;
 
 use super::dialogue::Dialogue;
+use super::dry_run::announce;
 use super::support::confirm::agree;
 use super::support::mandate_status::{registrations, registry_label, signed_status};
 use super::support::{Done, act, lookup, rehearse};
@@ -120,11 +121,13 @@ async fn retire(
         ];
         agree(dialogue, lines, "Sign it and publish it there?").await?;
     }
-    let done = issue(engine, agent, dialogue, action).await?;
-    if publishing.is_none() {
-        return Ok(done);
+    if let Some(publishing) = publishing {
+        let host = registry_label(&publishing.base);
+        announce(|| format!("signs limits of zero, and sends them to {host}"))?;
     }
-    upload::run_agreed(engine, agent, dialogue).await.map_err(|fault| {
+    let done = issue(engine, agent, dialogue, action).await?;
+    let Some(publishing) = publishing else { return Ok(done) };
+    upload::run_agreed(engine, agent, &publishing.base, dialogue).await.map_err(|fault| {
         let message = format!("The retirement is signed. {}", fault.message);
         Fault::because(fault.code, message)
     })?;
@@ -193,6 +196,8 @@ async fn sign(
             Err(Fault::because(Code::LedgerRejected, message))
         }
         Err(SignFault::NoKey) => {
+            // Otherwise it would block the agent's mandates until the address returns.
+            record(engine, MandateAction::Decline { id }).await?;
             let message = format!(
                 "The wallet has no key for {}: add that address again, then repeat the command.",
                 address.to_checksum(None)

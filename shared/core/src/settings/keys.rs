@@ -155,8 +155,8 @@ settings! {
          need your approval.";
     RegistryUrl "registry.url" Journal Url "none"
         "The registry to which `mandate upload` sends an agent's mandate: the URL below which it serves `api/mandates`. \
-         That server, and every reader of it, learns the mandate. Path and query are shown only with --reveal. No \
-         other command calls it.";
+         That server, and every reader of it, learns the mandate. Path and query are shown only with --reveal. Only \
+         `mandate retire` calls it, too, where limits of the agent are published.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"

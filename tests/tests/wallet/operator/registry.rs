@@ -201,8 +201,9 @@ async fn hostile_answers_publish_nothing_and_name_the_reason() {
         (Refuses(400, error("INVALID_NETWORK")), "does not know a network"),
         (Refuses(400, error("INVALID_DAILY_LIMIT")), "daily limit"),
         (Refuses(400, "<html>\u{1b}[2J".to_owned()), "HTTP status 400"),
-        (Refuses(403, String::new()), "only that signer"),
+        (Refuses(403, error("SIGNER_MISMATCH")), "only that signer"),
         (Refuses(413, error("PAYLOAD_TOO_LARGE")), "too large"),
+        (Refuses(403, String::new()), "HTTP status 403"),
         (Refuses(404, String::new()), "HTTP status 404"),
     ] {
         scene.registry.next_posts([mode]);

@@ -424,7 +424,7 @@ fn world_with_a_registry() -> (World, MandateId) {
 fn published(world: &World) -> Vec<(MandateId, bool)> {
     let all = world.state.mandates.registrations(&agent(0)).iter();
     let all = all.flat_map(|one| &one.publications);
-    all.map(|one| (one.id(), one.confirmed.is_some())).collect()
+    all.map(|one| (one.id(), one.confirmed().is_some())).collect()
 }
 
 #[test]

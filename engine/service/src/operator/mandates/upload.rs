@@ -38,16 +38,22 @@ pub(super) async fn run(
     publish(engine, upload, &signed, dialogue).await
 }
 
-/// Publishes the mandate that an agent's retirement just signed. The operator has agreed.
+/// Publishes the mandate that an agent's retirement just signed, at the registry for which the operator agreed.
 ///
 /// # Errors
 /// As those of [`run`].
 pub(super) async fn run_agreed(
     engine: &Arc<EngineContext>,
     agent: &AgentId,
+    base: &str,
     dialogue: &dyn Dialogue,
 ) -> Result<(), Fault> {
     let (upload, signed) = newest(&engine.core.view().state, agent)?;
+    if upload.base != base {
+        let message =
+            "registry.url was changed meanwhile, so nothing was sent: run the command again.";
+        return Err(Fault::because(Code::RequestNoLongerValid, message));
+    }
     publish(engine, upload, &signed, dialogue).await
 }
 
@@ -122,7 +128,12 @@ async fn publish(
     let known = publications(engine, &upload);
     if let Some(known) = known.iter().find(|one| one.id() == upload.id) {
         dialogue.progress(&format!("looking the mandate up at {host}")).await;
-        match Call::new(engine, &upload, &known.issued).look_up(id_there(known)).await? {
+        let shown = Call::new(engine, &upload, &known.issued).look_up(id_there(known)).await;
+        // A retirement only withdraws, so it is sent again also if the registry answers no lookup.
+        let is_withdrawal = known.issued.purpose == Purpose::Retirement;
+        match shown
+            .or_else(|fault| if is_withdrawal { Ok(LookupReply::Unclear) } else { Err(fault) })?
+        {
             LookupReply::Published(entry) => {
                 record(engine, &upload, UploadEnd::Published(entry)).await?;
                 return drop_replaced(engine, &upload, dialogue).await;
@@ -166,7 +177,7 @@ async fn drop_replaced(
         let about = Upload { id: earlier.id(), ..upload.clone() };
         let reply = Call::new(engine, &about, &earlier.issued).look_up(id_there(&earlier)).await;
         // Without a clear answer it counts as published.
-        if let Ok(LookupReply::Absent | LookupReply::Changed) = reply {
+        if let Ok(LookupReply::Absent) = reply {
             record(engine, &about, UploadEnd::Absent).await?;
         }
     }
@@ -183,7 +194,7 @@ fn publications(engine: &EngineContext, upload: &Upload) -> Vec<Publication> {
 
 /// Returns the id by which the registry knows a mandate.
 fn id_there(publication: &Publication) -> String {
-    let confirmed = publication.confirmed.as_ref();
+    let confirmed = publication.last_confirmed.as_ref();
     confirmed.map_or_else(|| publication.id().to_string(), |known| known.entry.id.clone())
 }
 
@@ -247,7 +258,10 @@ impl<'a> Call<'a> {
             Err(fault @ RegistryFault::NoReply { .. }) => {
                 (self.wanted.id.to_string(), fault.to_string())
             }
-            Err(unsent) => return Err(self.unclear(&unsent.to_string())),
+            Err(unsent) => {
+                let message = format!("Nothing was sent: {unsent}.");
+                return Err(Fault::because(Code::RegistryUnclear, message));
+            }
         };
         match self.look_up(id).await? {
             LookupReply::Published(entry) => Ok(UploadEnd::Published(entry)),

@@ -50,9 +50,9 @@ pub(crate) fn registrations(state: &State, agent: &AgentId) -> Vec<RegistrationA
         mandate: one.id().to_string(),
         is_newest: newest == Some(one.id()),
         signer: one.issued.draft.terms.wallet.to_checksum(None),
-        confirmed: one.confirmed.as_ref().map(|known| text::utc(known.at)),
-        registry_id: one.confirmed.as_ref().map(|known| known.entry.id.clone()),
-        url: one.confirmed.as_ref().and_then(|known| known.entry.url.clone()),
+        confirmed: one.confirmed().map(|known| text::utc(known.at)),
+        registry_id: one.confirmed().map(|known| known.entry.id.clone()),
+        url: one.confirmed().and_then(|known| known.entry.url.clone()),
     };
     let all = state.mandates.registrations(agent).iter();
     let all = all.map(|one| RegistrationAnswer {
