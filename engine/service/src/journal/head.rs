@@ -20,14 +20,13 @@ pub struct Head {
     pub hash: Hash,
 }
 
-/// Reads a head as `status` and proofs show it.
+/// Reads a head in hex.
 ///
 /// # Errors
 /// `BAD_INPUT` if the text has not 64 hex digits.
 pub fn parse_head(text: &str) -> Result<Hash, Fault> {
     let mut hash = Hash::default();
-    hex::decode_to_slice(text, &mut hash).map_err(|_bad| {
-        Fault::because(Code::BadInput, "A head must have 64 hex digits, as `status` shows it.")
-    })?;
+    hex::decode_to_slice(text, &mut hash)
+        .map_err(|_bad| Fault::because(Code::BadInput, "A head must have 64 hex digits."))?;
     Ok(hash)
 }

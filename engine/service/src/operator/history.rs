@@ -323,7 +323,7 @@ pub(super) async fn receipt(
     });
     let (request, settlement) = found.await??;
     if let Some(file) = order.proof {
-        return proofs::prove(engine, (request, settlement), file, head, dialogue).await;
+        return proofs::prove(engine, request.id, file, head, dialogue).await;
     }
     let view = engine.core.view();
     let agent_key = engine.edition.wire.agent_member.text();

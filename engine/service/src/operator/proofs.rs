@@ -6,11 +6,13 @@ use std::sync::Arc;
 use bursar_control::answers::{Answer, ProofAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
 use bursar_core::text;
+use bursar_core::time::Utc;
 use bursar_domain::deadline::Deadline;
 use bursar_domain::proofs::{Anchor, ProofAction, Statement};
-use bursar_domain::settlement::{Settlement, SettlementStatus};
-use bursar_domain::{Action, Request, Status};
+use bursar_domain::settlement::SettlementStatus;
+use bursar_domain::{Action, Status};
 use bursar_x402::signature::Signature65;
 
 use super::dialogue::Dialogue;
@@ -27,7 +29,7 @@ const DISCLOSES: [&str; 4] = [
     "A proof shows its reader everything that the journal has about this request: payee, amounts, URLs, times,",
     "the label of the paying address, the agent's code and name, who approved it, and where it was refused for a limit, the limit.",
     "It also shows how many requests and entries the journal has. Other requests are only in hashes.",
-    "It contains no signature of a payment, and authorizes nothing.",
+    "It authorizes nothing. A signature that a Ledger made for the payment is in it, and can no longer be redeemed.",
 ];
 
 /// Writes the proof of a receipt to `file`.
@@ -37,78 +39,76 @@ const DISCLOSES: [&str; 4] = [
 /// address does not sign.
 pub(super) async fn prove(
     engine: &Arc<EngineContext>,
-    (request, settlement): (Request, Option<Settlement>),
+    id: RequestId,
     file: String,
     head: Option<Hash>,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    require_final(engine, &request, settlement.as_ref())?;
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
     require_trusted_journal(engine)?;
+    let found = survey(engine, id).await?;
+    require_final(engine, &found)?;
     agree(dialogue, DISCLOSES.map(str::to_owned).to_vec(), "Write the proof?").await?;
     dialogue.progress("reading the journal").await;
-    let id = request.id;
-    let found =
-        read(engine, move |reader, published| proofs::survey(reader, published, id)).await?;
-    let anchor = match (choose(&found, head), head) {
-        (Some(anchor), _) => anchor,
+    let (found, anchor) = match (choose(&found, head), head) {
+        (Some(anchor), _) => (found, anchor),
         (None, Some(_head)) => return Err(no_anchor(&found)),
         (None, None) => anchor_now(engine, id).await?,
     };
-    let entries = found.entries_through(anchor.anchor.through);
-    let place = anchor.anchor;
-    let (leaf, path) =
-        read(engine, move |reader, head| proofs::anchored(reader, head, &place, id)).await?;
-    let mut statement = statement(engine, &request, &anchor, &entries);
-    let signature = sign(engine, &statement, dialogue).await?;
+    let proof = bare_proof(engine, id, &found, &anchor).await?;
+    // Nothing is signed that a reader would refuse.
+    require_good(engine, &proof, &anchor)?;
+    let statement = statement(engine, &found, &proof.statement);
     let mut warnings = Vec::new();
-    if signature.is_none() {
-        // Only a signature would vouch for these.
-        (statement.agent_name, statement.mandate) = (None, None);
-        warnings.push(Warning {
-            code: "NOT_SIGNED".to_owned(),
-            message: "The wallet no longer has the paying address, so the proof is not signed: it convinces only a reader who noted its head."
-                .to_owned(),
-        });
-    }
-    let signer = signature.is_some().then(|| statement.signer.to_checksum(None));
-    let numbers = statement.entries.clone();
-    let proof = ProofFile {
-        entries: entries.into_iter().map(|(_seq, bytes)| bytes).collect(),
-        anchor: anchor.bytes,
-        leaf,
-        path,
-        statement,
-        signature,
+    let proof = match sign(engine, &statement, dialogue).await? {
+        Some(signature) => ProofFile { statement, signature: Some(signature), ..proof },
+        None => {
+            let message = "The wallet no longer has the paying address, so the proof is not signed: it convinces only a \
+                           reader who noted its head.";
+            warnings.push(Warning { code: "NOT_SIGNED".to_owned(), message: message.to_owned() });
+            proof
+        }
     };
-    let written = proof.to_text();
-    let checked =
-        proofs::check(written.as_bytes(), Some(anchor.hash), Arc::clone(&engine.edition.rules));
-    if let Some(defect) = checked.ok().and_then(|checked| checked.defects.into_iter().next()) {
-        let fault = Fault::because(Code::InternalError, "The proof that was made is not good.");
-        return Err(fault.with_detail(defect));
-    }
-    dialogue.part(written).await?;
+    require_good(engine, &proof, &anchor)?;
+    dialogue.part(proof.to_text()).await?;
+    let signer = proof.signature.as_ref().map(|_signed| proof.statement.signer.to_checksum(None));
     let answer = ProofAnswer {
         file,
         request: id.to_string(),
         head: hash_hex(&anchor.hash),
         through: anchor.anchor.through,
-        entries: numbers,
+        entries: proof.statement.entries,
         signer,
     };
     Ok(Done { answer: Answer::Proof(answer), warnings, secret: None })
 }
 
-/// Refuses a request that is open, that paid nothing, or whose payment can still be redeemed.
-fn require_final(
+/// Checks a proof as its reader will, who noted the head.
+fn require_good(
     engine: &EngineContext,
-    request: &Request,
-    settlement: Option<&Settlement>,
+    proof: &ProofFile,
+    anchor: &FoundAnchor,
 ) -> Result<(), Fault> {
+    let text = proof.to_text();
+    let rules = Arc::clone(&engine.edition.rules);
+    let defect = match proofs::check(text.as_bytes(), Some(anchor.hash), rules) {
+        Ok(checked) => checked.defects.into_iter().next(),
+        Err(unreadable) => Some(unreadable.to_string()),
+    };
+    defect.map_or(Ok(()), |defect| {
+        let message = format!("At this head the receipt cannot be proven: {defect}.");
+        Err(Fault::because(Code::RequestNoLongerValid, message))
+    })
+}
+
+/// Refuses a request that is open, that paid nothing, or whose payment can still be redeemed.
+fn require_final(engine: &EngineContext, found: &Survey) -> Result<(), Fault> {
     let refused = |why: &str| Err(Fault::because(Code::RequestNoLongerValid, why.to_owned()));
+    let Some(request) = &found.request else {
+        return refused("The journal has no entry of this request.");
+    };
     match &request.status {
         Status::Ended(_) => Ok(()),
         Status::Held { .. } | Status::AwaitingDevice(_) | Status::Executing(_) => {
@@ -119,22 +119,26 @@ fn require_final(
         | Status::Expired { .. }
         | Status::NotSigned { .. } => refused("Nothing was paid, so there is nothing to prove."),
         Status::Authorized { .. } => {
-            let status = settlement.map(Settlement::status);
-            let is_known = status.is_some_and(|one| {
-                [SettlementStatus::Verified, SettlementStatus::Refuted].contains(&one)
-            });
+            // A transaction that is not this payment leaves it redeemable, so only its own settlement counts.
+            let status = found.settlement.as_ref().map(|known| known.status());
             let now = u64::try_from(engine.core.now().utc.seconds()).unwrap_or(0);
-            if is_known || request.lapses_at().is_none_or(|lapses| lapses <= now) {
+            let has_lapsed = request.lapses_at().is_none_or(|lapses| lapses <= now);
+            if status == Some(SettlementStatus::Verified) || has_lapsed {
                 return Ok(());
             }
             let until = request.lapses_at().and_then(|lapses| i64::try_from(lapses).ok());
-            let until = until
-                .map_or_else(String::new, |at| text::utc(bursar_core::time::Utc::from_seconds(at)));
+            let until = until.map_or_else(String::new, |at| text::utc(Utc::from_seconds(at)));
             refused(&format!(
                 "The payment can still be settled: its receipt can be proven after {until}, or once the chain shows it."
             ))
         }
     }
+}
+
+/// Reads what the journal has about a request.
+async fn survey(engine: &EngineContext, id: RequestId) -> Result<Survey, Fault> {
+    let rules = Arc::clone(&engine.edition.rules);
+    read(engine, move |reader, published| proofs::survey(reader, published, rules, id)).await
 }
 
 /// Runs one pass over the journal on a blocking thread.
@@ -170,36 +174,52 @@ fn no_anchor(found: &Survey) -> Fault {
     Fault::because(Code::NothingFound, message)
 }
 
-/// Appends an anchor of everything that is published now.
-async fn anchor_now(
-    engine: &EngineContext,
-    request: bursar_core::ids::RequestId,
-) -> Result<FoundAnchor, Fault> {
+/// Appends an anchor of everything that is published now. Returns what the journal has about the request then.
+async fn anchor_now(engine: &EngineContext, id: RequestId) -> Result<(Survey, FoundAnchor), Fault> {
     let anchor: Anchor = read(engine, proofs::next_anchor).await?;
     act(engine, Action::Proof(ProofAction::Anchor(anchor))).await?;
-    let found = read(engine, move |reader, head| proofs::survey(reader, head, request)).await?;
-    let own = found.anchors.into_iter().rev().find(|one| one.anchor == anchor);
-    own.ok_or_else(|| Fault::new(Code::InternalError))
+    let found = survey(engine, id).await?;
+    let own = found.anchors.iter().rev().find(|one| one.anchor == anchor).cloned();
+    own.map(|own| (found, own)).ok_or_else(|| Fault::new(Code::InternalError))
 }
 
-fn statement(
+/// Builds the proof without a signature, and without what only a signature vouches for.
+async fn bare_proof(
     engine: &EngineContext,
-    request: &Request,
+    id: RequestId,
+    found: &Survey,
     anchor: &FoundAnchor,
-    entries: &[(u64, Vec<u8>)],
-) -> Statement {
-    let state = &engine.core.view().state;
-    let on_device = state.is_on_device(request.from);
-    Statement {
-        request: request.id,
+) -> Result<ProofFile, Fault> {
+    let request = found.request.as_ref().ok_or_else(|| Fault::new(Code::InternalError))?;
+    let place = anchor.anchor;
+    let (leaf, path) =
+        read(engine, move |reader, head| proofs::anchored(reader, head, &place, id)).await?;
+    let entries = found.entries_through(place.through);
+    let statement = Statement {
+        request: id,
         head: anchor.hash,
         entries: entries.iter().map(|(seq, _bytes)| *seq).collect(),
         agent: request.agent.clone(),
         agent_member: engine.edition.wire.agent_member,
-        agent_name: state.agents.get(&request.agent).map(|agent| agent.name.clone()),
-        mandate: request.mandate,
+        agent_name: None,
+        mandate: None,
         signer: request.from,
+        until: None,
+    };
+    let entries = entries.into_iter().map(|(_seq, bytes)| bytes).collect();
+    let anchor = anchor.bytes.clone();
+    Ok(ProofFile { entries, anchor, leaf, path, statement, signature: None })
+}
+
+/// Returns the statement with the names of agent and mandate, and the time that a device has.
+fn statement(engine: &EngineContext, found: &Survey, bare: &Statement) -> Statement {
+    let state = &engine.core.view().state;
+    let on_device = state.is_on_device(bare.signer);
+    Statement {
+        agent_name: state.agents.get(&bare.agent).map(|agent| agent.name.clone()),
+        mandate: found.request.as_ref().and_then(|request| request.mandate),
         until: on_device.then(|| Deadline::after(&engine.core.now()).utc),
+        ..bare.clone()
     }
 }
 
@@ -224,6 +244,7 @@ async fn sign(
         Fault::because(Code::Busy, message)
     };
     let order = stated.orders.into_iter().next().ok_or_else(void)?;
+    let epoch = order.slip.epoch();
     if by_device {
         let text = format!(
             "waiting for the Ledger, which shows this statement: hash {}",
@@ -234,6 +255,10 @@ async fn sign(
     match engine.execution.signer.sign(order.slip, order.terms).await {
         Ok(signature) => Ok(Some(signature)),
         Err(SignFault::NoKey) => Ok(None),
+        Err(SignFault::Stale) if by_device && epoch == engine.vault.epoch() => {
+            let message = "The statement was not signed in time: run the command again.";
+            Err(Fault::because(Code::RequestExpired, message))
+        }
         Err(SignFault::Stale) => Err(void()),
         Err(SignFault::Refused(why)) if by_device => Err(Fault::because(
             Code::LedgerRejected,

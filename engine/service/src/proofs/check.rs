@@ -21,6 +21,9 @@ use super::tree::leaf_of;
 use crate::journal::{Hash, hash_entry, read_entry};
 use crate::receipts;
 
+/// The most leaves of a tree that is checked.
+const LEAVES_MAX: u64 = 1 << 40;
+
 /// A proof that was read, and what it shows.
 #[derive(Debug, Clone)]
 pub struct Checked {
@@ -53,8 +56,8 @@ pub fn check(
     let mut checker = Checker { file: &file, defects: Vec::new() };
     let entries = checker.entries();
     let anchor = checker.anchor();
-    if let Some((seq, _at, anchor)) = &anchor {
-        checker.place(&entries, *seq, anchor);
+    if let Some((_seq, _at, anchor)) = &anchor {
+        checker.place(&entries, anchor);
     }
     let receipt = checker.receipt(&entries, edition);
     let signer = checker.signer();
@@ -143,7 +146,7 @@ impl Checker<'_> {
     }
 
     /// Checks that the anchor commits to these entries, and to no others of the request.
-    fn place(&mut self, entries: &[Read], _seq: u64, anchor: &Anchor) {
+    fn place(&mut self, entries: &[Read], anchor: &Anchor) {
         let is_covered = entries.iter().all(|read| {
             let last = read.entry.seq == anchor.through;
             read.entry.seq <= anchor.through && (!last || read.hash == anchor.head)
@@ -153,7 +156,10 @@ impl Checker<'_> {
         let root = RootHash::<Sha256>::new(anchor.root.into(), anchor.requests);
         let digests: Vec<_> = self.file.path.iter().map(|hash| (*hash).into()).collect();
         let proof = InclusionProof::<Sha256>::from_digests(digests.iter());
-        let is_leaf = self.file.leaf < anchor.requests
+        // Each request has an entry. The library does not check its arithmetic for impossible trees.
+        let is_tree = anchor.requests <= anchor.through && anchor.requests <= LEAVES_MAX;
+        let is_leaf = is_tree
+            && self.file.leaf < anchor.requests
             && root.verify_inclusion(&leaf, self.file.leaf, &proof).is_ok();
         if !is_covered || !is_leaf {
             self.note("the anchor does not commit to these entries");

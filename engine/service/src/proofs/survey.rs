@@ -1,9 +1,14 @@
 //! Reads the journal for a proof. Every pass checks the whole chain, so nothing that was changed on disk is anchored.
 
+use std::sync::Arc;
+
+use bursar_core::edition::EditionRules;
 use bursar_core::ids::RequestId;
-use bursar_domain::Event;
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::proofs::{Anchor, ProofEvent};
 use bursar_domain::receipt_entries::receipt_of;
+use bursar_domain::settlement::Settlement;
+use bursar_domain::{Event, Request, State, apply};
 
 use super::tree::Receipts;
 use crate::journal::{Hash, Head, JournalError, Reader, walk_chain_bytes};
@@ -19,6 +24,9 @@ pub(crate) struct FoundAnchor {
 /// What the journal has for the proof of one receipt.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
+    /// The request and its settlement, as all entries together give them. The records of the index prove nothing.
+    pub(crate) request: Option<Arc<Request>>,
+    pub(crate) settlement: Option<Arc<Settlement>>,
     /// The entries that the receipt rests on, with their numbers.
     pub(crate) entries: Vec<(u64, Vec<u8>)>,
     /// All anchors, oldest first.
@@ -39,10 +47,19 @@ impl Survey {
 pub(crate) fn survey(
     reader: &dyn Reader,
     published: Head,
+    edition: Arc<EditionRules>,
     request: RequestId,
 ) -> Result<Survey, JournalError> {
     let mut found = Survey::default();
+    let mut state = State::new(edition);
     walk(reader, published, |entry, hash, bytes| {
+        match apply(&mut state, entry) {
+            Some(ChangedRecord::Request(one)) if one.id == request => found.request = Some(one),
+            Some(ChangedRecord::Settlement(one)) if one.id == request => {
+                found.settlement = Some(one);
+            }
+            _another => {}
+        }
         if receipt_of(&entry.event) == Some(request) {
             found.entries.push((entry.seq, bytes.to_vec()));
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
 use bursar_control::answers::{Answer, ProofAnswer};
 use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
@@ -13,6 +14,7 @@ use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 /// Longer than any payment of these tests stays valid.
 const LAPSE_MS: u64 = 3_700_000;
@@ -26,10 +28,20 @@ async fn stage() -> (TestEngine, Agent) {
 
 /// Pays and returns the id of the request.
 async fn pay(engine: &TestEngine, agent: &Agent, n: u64) -> String {
+    pay_signed(engine, agent, n).await.0
+}
+
+/// Pays and returns the id of the request, and the hex digits of the payment's signature.
+async fn pay_signed(engine: &TestEngine, agent: &Agent, n: u64) -> (String, String) {
     let body = agent.ask(engine.now_s(), &offer(12_000 + n, n), None);
     let (status, paid) = engine.post("/sign", &body).await;
     assert_eq!(status, 200, "{paid}");
-    paid["transaction_id"].as_str().expect("an id").to_owned()
+    let header = paid["header_value"].as_str().expect("a header");
+    let payload = base64::engine::general_purpose::STANDARD.decode(header).expect("base64");
+    let payload: Value = serde_json::from_slice(&payload).expect("JSON");
+    let signature = payload["payload"]["signature"].as_str().expect("a signature");
+    let signature = signature.trim_start_matches("0x").to_owned();
+    (paid["transaction_id"].as_str().expect("an id").to_owned(), signature)
 }
 
 /// Writes a proof, and returns the answer and the file.
@@ -63,9 +75,11 @@ async fn proof_gives_the_same_receipt_from_the_entries_alone() {
     let (engine, agent) = stage().await;
     let other = engine.add_agent("other", "bearer").await;
     engine.operator().must("mandate create bot").await;
-    let mut ids = Vec::new();
+    let (mut ids, mut signatures) = (Vec::new(), Vec::new());
     for n in 1..=9 {
-        ids.push(pay(&engine, &agent, 2 * n).await);
+        let (id, signature) = pay_signed(&engine, &agent, 2 * n).await;
+        ids.push(id);
+        signatures.push(signature);
         pay(&engine, &other, 2 * n + 1).await;
     }
     // A request that the operator approved.
@@ -100,8 +114,9 @@ async fn proof_gives_the_same_receipt_from_the_entries_alone() {
             let hidden = private.replace('-', "");
             assert!(!file.contains(private) && !file.contains(&hidden));
         }
-        let signed = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1, 1), None)).await;
-        assert!(signed.1.is_object());
+        for signature in &signatures {
+            assert!(!file.contains(signature.as_str()), "{signature}");
+        }
     }
     // One anchor covers them all, and each statement was recorded before it was signed.
     let Answer::Activity(activity) = operator.must("activity --limit 200").await else { panic!() };
@@ -231,8 +246,11 @@ async fn proof_needs_consent_an_open_wallet_and_something_that_was_paid() {
     let (engine, agent) = stage().await;
     let id = pay(&engine, &agent, 1).await;
     let body = agent.ask(engine.now_s(), &offer(9_000_000, 5), None);
-    let refused = engine.post("/sign", &body).await.1;
-    let refused = refused["transaction_id"].as_str().map(str::to_owned);
+    assert_ne!(engine.post("/sign", &body).await.0, 200);
+    let Answer::History(history) = engine.operator().must("history --status refused").await else {
+        panic!("a history")
+    };
+    let refused = history.requests[0].id.clone();
     engine.clock.advance(LAPSE_MS);
     let line = format!("receipt {id} --proof p");
     let mut silent = engine.operator();
@@ -242,10 +260,8 @@ async fn proof_needs_consent_an_open_wallet_and_something_that_was_paid() {
     dry.asking = Asking::DryRun;
     assert!(matches!(dry.must(&line).await, Answer::Plan(_)));
     let mut operator = engine.operator();
-    if let Some(refused) = refused {
-        let fault = operator.run_refused(&format!("receipt {refused} --proof p")).await;
-        assert!(fault.message.contains("Nothing was paid"), "{fault}");
-    }
+    let fault = operator.run_refused(&format!("receipt {refused} --proof p")).await;
+    assert!(fault.message.contains("Nothing was paid"), "{fault}");
     operator.must("freeze").await;
     prove(&engine, &line).await;
     operator.must("wallet lock").await;
@@ -267,4 +283,55 @@ async fn proof_needs_consent_an_open_wallet_and_something_that_was_paid() {
     let head = parse_head(&proof.head).unwrap();
     let noted = check(outcome.file.as_bytes(), Some(head), rules()).unwrap();
     assert_eq!(noted.defects, [""; 0]);
+}
+
+/// The library that computes the tree must not be asked about impossible ones.
+#[tokio::test]
+async fn anchors_with_impossible_numbers_are_refused() {
+    let (engine, agent) = stage().await;
+    let id = pay(&engine, &agent, 1).await;
+    engine.clock.advance(LAPSE_MS);
+    let (_proof, file) = prove(&engine, &format!("receipt {id} --proof p")).await;
+    let own: Value = serde_json::from_str(&file).unwrap();
+    let anchor = hex::decode(own["anchor"].as_str().unwrap()).unwrap();
+    // Form, number, time and previous hash; then two variants, `through` and its hash.
+    let (through, through_bytes) = varint(&anchor[51..]);
+    let after = 51 + through_bytes + 32;
+    let (_requests, requests_bytes) = varint(&anchor[after..]);
+    let limits =
+        [0, 1, 2, through, through + 1, 1 << 40, 1 << 62, 1 << 63, (1 << 63) + 1, u64::MAX];
+    for requests in limits {
+        for leaf in [0, 1, requests.wrapping_sub(1), requests, u64::MAX] {
+            let tail = &anchor[after + requests_bytes..];
+            let forged = [&anchor[..after], &to_varint(requests), tail].concat();
+            let head: [u8; 32] = Sha256::digest(&forged).into();
+            let mut proof = own.clone();
+            proof["anchor"] = hex::encode(&forged).into();
+            proof["leaf"] = leaf.into();
+            proof["statement"]["head"] = hex::encode(head).into();
+            proof["statement"]["agent"]["name"] = Value::Null;
+            proof["signature"] = Value::Null;
+            let checked = check(ordered(&proof).as_bytes(), Some(head), rules()).unwrap();
+            let is_real = requests == 1 && leaf == 0;
+            assert_eq!(checked.defects.is_empty(), is_real, "{requests} {leaf}");
+        }
+    }
+}
+
+/// Reads an integer of postcard, and returns its length in bytes.
+fn varint(bytes: &[u8]) -> (u64, usize) {
+    let length = 1 + bytes.iter().take_while(|byte| **byte >= 0x80).count();
+    let value =
+        bytes[..length].iter().rev().fold(0, |sum, byte| (sum << 7) | u64::from(byte & 0x7f));
+    (value, length)
+}
+
+fn to_varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value.to_le_bytes()[0]);
+    bytes
 }

@@ -3,7 +3,7 @@
 use bursar_control::answers::{ProofAnswer, ProofCheckAnswer};
 
 use super::receipt;
-use crate::oneshot::sheet::Sheet;
+use crate::oneshot::sheet::{Sheet, quote_shell_word};
 
 pub(super) fn written(to: &mut Sheet, proof: &ProofAnswer) {
     let signer = proof.signer.clone().unwrap_or_else(|| "nothing".to_owned());
@@ -15,7 +15,7 @@ pub(super) fn written(to: &mut Sheet, proof: &ProofAnswer) {
         ("head", proof.head.clone()),
     ]);
     to.line("The reader can note the head: later proofs of older receipts can rest on it.");
-    to.next("Check it with", &format!("bursar receipt verify {}", proof.file));
+    to.next("Check it with", &format!("bursar receipt verify {}", quote_shell_word(&proof.file)));
 }
 
 pub(super) fn check(to: &mut Sheet, check: &ProofCheckAnswer) {
