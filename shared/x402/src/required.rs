@@ -26,10 +26,13 @@ pub struct PaymentRequired {
 impl PaymentRequired {
     /// Reads a decoded header, or the `x402_data` of a request.
     ///
+    /// The challenge may be in the member in which MCP (version 1) and A2A hand it to an agent.
+    ///
     /// # Errors
     /// `InvalidFormat`, whose text names the member.
     pub fn parse(challenge: &Value) -> Result<Self, X402Error> {
         bounds::check(challenge)?;
+        let challenge = unwrapped(challenge)?;
         let object =
             challenge.as_object().ok_or_else(|| X402Error::format("it is not an object"))?;
         let fields = Fields::new(object, "");
@@ -84,6 +87,27 @@ impl PaymentRequired {
 ///
 /// The wallet checks and shows all of them.
 pub const OTHER_URLS_MAX: usize = 7;
+
+/// The members in which other transports hand a challenge to an agent: an error of an MCP tool in version 1, and the
+/// metadata of an A2A message.
+const WRAPPERS: [&[&str]; 2] = [&["x402/error", "data"], &["x402.payment.required"]];
+
+/// Returns the challenge without the member around it.
+fn unwrapped(challenge: &Value) -> Result<&Value, X402Error> {
+    if challenge.get("accepts").is_some() {
+        return Ok(challenge);
+    }
+    if challenge.get("structuredContent").is_some() {
+        return Err(X402Error::format(
+            "it is a whole tool result: send the value of structuredContent",
+        ));
+    }
+    let path =
+        WRAPPERS.iter().find(|path| path.first().is_some_and(|key| challenge.get(key).is_some()));
+    let Some(path) = path else { return Ok(challenge) };
+    let inner = path.iter().try_fold(challenge, |value, key| value.get(key));
+    inner.ok_or_else(|| X402Error::format("x402/error has no data"))
+}
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     let listed = fields.required("accepts", fields.value("accepts"))?;

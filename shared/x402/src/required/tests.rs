@@ -346,3 +346,23 @@ fn a_challenge_without_base64_has_the_same_bounds() {
     assert!(parse(&sized(65_536)).is_ok());
     assert_eq!(refusal_text(&sized(65_537)), "it is longer than 64 KiB");
 }
+
+#[test]
+fn challenge_is_read_as_mcp_and_a2a_hand_it_to_an_agent() {
+    let plain = challenge(&[offer("\"10000\"", "")], "");
+    let read = parse(&plain).unwrap();
+    for wrapped in [
+        format!(r#"{{"x402/error":{{"code":402,"message":"pay","data":{plain}}}}}"#),
+        format!(r#"{{"x402.payment.status":"payment-required","x402.payment.required":{plain}}}"#),
+    ] {
+        assert_eq!(parse(&wrapped).unwrap(), read);
+    }
+    let result = format!(r#"{{"isError":true,"content":[],"structuredContent":{plain}}}"#);
+    assert!(refusal_text(&result).contains("send the value of structuredContent"));
+    assert!(refusal_text(r#"{"x402/error":{"code":402}}"#).contains("x402/error has no data"));
+    assert!(refusal_text(r#"{"x402.payment.required":[]}"#).contains("not an object"));
+    assert!(refusal_text(r#"{"payment":{}}"#).contains("accepts"));
+    // Only one member around the challenge is looked into.
+    let twice = format!(r#"{{"x402.payment.required":{{"x402.payment.required":{plain}}}}}"#);
+    assert!(refusal_text(&twice).contains("accepts"));
+}
