@@ -93,7 +93,7 @@ const COMMANDS: &[(&str, Data)] = &[
     ("position.write-off", Answers(&["written_off"])),
     ("mandate.create", Answers(&["mandate"])),
     ("mandate.list", Answers(&["mandates"])),
-    ("mandate.show", Answers(&["mandate"])),
+    ("mandate.show", Answers(&["mandate", "ap2"])),
     ("mandate.upload", Answers(&["mandate"])),
     ("mandate.retire", Answers(&["mandate"])),
     ("mandate.verify", Answers(&["mandate_check"])),

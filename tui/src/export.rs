@@ -17,10 +17,12 @@ use bursar_core::fault::Fault;
 /// Returns the path of the file that an order writes, and the encoding of its content in frames.
 pub(crate) fn export_target(order: &mut Order) -> Option<(&mut String, Encoding)> {
     match order {
-        Order::History(HistoryOrder { export: Some(HistoryExport::Export { file }), .. }) => {
-            Some((file, Encoding::Text))
-        }
-        Order::Receipt(ReceiptOrder { proof: Some(file), .. }) => Some((file, Encoding::Text)),
+        Order::History(HistoryOrder {
+            export: Some(HistoryExport::Export { file, .. }), ..
+        }) => Some((file, Encoding::Text)),
+        Order::Receipt(
+            ReceiptOrder { proof: Some(file), .. } | ReceiptOrder { html: Some(file), .. },
+        ) => Some((file, Encoding::Text)),
         Order::Wallet(WalletOrder::Backup { file }) => Some((file, Encoding::Base64)),
         _writes_none => None,
     }

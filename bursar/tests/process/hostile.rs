@@ -208,6 +208,8 @@ fn t_20_foreign_text_is_inert_in_the_log_and_in_receipts() {
         let page = String::from_utf8(exchange(&scene.address, head.as_bytes(), b"")).unwrap();
         let (head, page) = page.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("200 OK") && head.contains("text/html"), "{head}");
+        // Long words may break on a phone.
+        let page = page.replace("<wbr>", "");
         assert!(page.contains("\\u{1b}[3J") && page.contains("&lt;script&gt;"), "{page}");
         assert!(!page.contains("<script") && !page.chars().any(is_dangerous_char), "{page:?}");
     }

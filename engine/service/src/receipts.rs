@@ -1,5 +1,7 @@
 //! Receipts in AP2's form, as the original wallet writes them, for the agent server and the command `receipt`.
 
+mod page;
+
 use bursar_core::codes::Code;
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Atoms;
@@ -10,6 +12,8 @@ use bursar_domain::requests::Approver;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
 use bursar_domain::trades::{TradeAsk, TradeToken};
 use bursar_domain::{PaymentAsk, Request, Status};
+
+pub use page::page;
 
 /// The version of the receipt format.
 const VERSION: &str = "ap2.primer/v0.1";

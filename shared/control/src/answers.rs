@@ -43,7 +43,8 @@ pub use lending::{
     VenuesAnswer, WrittenOffAnswer,
 };
 pub use mandates::{
-    MandateAnswer, MandateCheckAnswer, MandateStatus, PublicationAnswer, RegistrationAnswer,
+    Ap2Answer, MandateAnswer, MandateCheckAnswer, MandateStatus, PublicationAnswer,
+    RegistrationAnswer,
 };
 pub use names::NamesAnswer;
 pub use payees::PayeeAnswer;
@@ -124,6 +125,7 @@ pub enum Answer {
     Mandate(Box<MandateAnswer>),
     Mandates { mandates: Vec<MandateAnswer> },
     MandateCheck(Box<MandateCheckAnswer>),
+    Ap2(Ap2Answer),
     Payee(PayeeAnswer),
     Payees { payees: Vec<PayeeAnswer> },
     History(HistoryAnswer),

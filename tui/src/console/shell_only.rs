@@ -14,6 +14,9 @@ pub(crate) fn refusal(order: &Order) -> Option<&'static str> {
         Order::Receipt(ReceiptOrder { proof: Some(_), .. }) => {
             "To write a proof, run `bursar receipt <id> --proof FILE` in a shell."
         }
+        Order::Receipt(ReceiptOrder { html: Some(_), .. }) => {
+            "To write a page, run `bursar receipt <id> --html FILE` in a shell."
+        }
         Order::Receipt(ReceiptOrder { check: Some(_), .. }) => {
             "To check a proof, run `bursar receipt verify` in a shell."
         }

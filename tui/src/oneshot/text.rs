@@ -52,6 +52,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Denials(denials) => request::denials(to, denials),
         Answer::Mandate(one) => mandate::mandate(to, one),
         Answer::Mandates { mandates } => mandate::mandates(to, mandates),
+        Answer::Ap2(ap2) => mandate::ap2(to, ap2),
         Answer::MandateCheck(check) => mandate::check(to, check),
         Answer::Payee(payee) => payee::payee(to, payee),
         Answer::Payees { payees } => payee::payees(to, payees),

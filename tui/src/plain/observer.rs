@@ -16,7 +16,7 @@ pub(super) fn only_reads(order: &Order) -> bool {
             | Order::Requests(RequestsOrder { retry: false, .. })
             | Order::History(HistoryOrder { export: None, .. })
             | Order::Activity(_)
-            | Order::Receipt(ReceiptOrder { proof: None, .. })
+            | Order::Receipt(ReceiptOrder { proof: None, html: None, .. })
             | Order::Quote(_)
             | Order::Venues(_)
             | Order::Positions(_)

@@ -7,6 +7,7 @@ mod refused;
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy_primitives::B256;
 use bursar_control::answers::{
     Answer, ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, ReceiptAnswer, TradeAnswer,
 };
@@ -53,7 +54,10 @@ pub(super) async fn run(
     let scan = HistoryQuery::new(engine, &order.filter)?;
     match order.export {
         None => list(scan, limit.unwrap_or(DEFAULT_LIMIT)).await,
-        Some(HistoryExport::Export { file }) => export(scan, limit, file, dialogue).await,
+        Some(HistoryExport::Export { file, jsonl }) => {
+            let form = if jsonl { ExportForm::JsonLines } else { ExportForm::Csv };
+            export(scan, limit, (file, form), dialogue).await
+        }
     }
 }
 
@@ -65,6 +69,7 @@ struct HistoryQuery {
     lane: Option<Lane>,
     status: Option<RequestStatus>,
     since: Option<Utc>,
+    until: Option<Utc>,
 }
 
 impl HistoryQuery {
@@ -76,6 +81,7 @@ impl HistoryQuery {
             lane: filter.lane.map(HistoryLane::lane),
             status: filter.status,
             since: filter.since.map(|since| since.from(engine.core.now().utc)),
+            until: filter.until.map(|until| until.from(engine.core.now().utc)),
             state,
         })
     }
@@ -90,6 +96,9 @@ impl HistoryQuery {
             // The journal's time never goes back: all further requests are older.
             if self.since.is_some_and(|since| request.created < since) {
                 return false;
+            }
+            if self.until.is_some_and(|until| request.created >= until) {
+                return true;
             }
             if self.agent.as_ref().is_some_and(|agent| *agent != request.agent) {
                 return true;
@@ -143,7 +152,35 @@ async fn list(scan: HistoryQuery, limit: usize) -> Result<Done, Fault> {
     read.await?.map(|answer| Answer::History(answer).into()).map_err(damage_fault)
 }
 
-/// Sends the CSV file in parts to the program, which writes the file.
+/// The form of an exported file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExportForm {
+    Csv,
+    /// One JSON object for each request.
+    JsonLines,
+}
+
+impl ExportForm {
+    fn head(self) -> String {
+        match self {
+            Self::Csv => csv::head(),
+            Self::JsonLines => String::new(),
+        }
+    }
+
+    fn push(self, part: &mut String, ask: &LaneAsk, row: &HistoryRow) {
+        match self {
+            Self::Csv => csv::push(part, row, ask.payment().and_then(PaymentAsk::host_url)),
+            Self::JsonLines => {
+                // A row has only texts, numbers and switches.
+                part.push_str(&serde_json::to_string(row).unwrap_or_default());
+                part.push('\n');
+            }
+        }
+    }
+}
+
+/// Sends the file in parts to the program, which writes the file.
 ///
 /// The program runs in the operator's working directory with the operator's permissions. The engine may run in
 /// another directory, under another account.
@@ -153,19 +190,19 @@ async fn list(scan: HistoryQuery, limit: usize) -> Result<Done, Fault> {
 async fn export(
     scan: HistoryQuery,
     limit: Option<usize>,
-    file: String,
+    (file, form): (String, ExportForm),
     dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let (parts, mut ready) = mpsc::channel::<String>(QUEUED_PARTS_MAX);
     let limit = limit.unwrap_or(usize::MAX);
     let reading = tokio::task::spawn_blocking(move || {
-        let (mut part, mut rows) = (csv::head(), 0usize);
+        let (mut part, mut rows) = (form.head(), 0usize);
         let mut listening = true;
         scan.visit_matching(|ask, row| {
             if rows >= limit {
                 return false;
             }
-            csv::push(&mut part, &row, ask.payment().and_then(PaymentAsk::host_url));
+            form.push(&mut part, ask, &row);
             rows = rows.saturating_add(1);
             if part.len() >= EXPORT_PART_BYTES {
                 listening = parts.blocking_send(std::mem::take(&mut part)).is_ok();
@@ -330,6 +367,10 @@ pub(super) async fn receipt(
     let agent = view.state.agents.get(&request.agent);
     let name = agent.map(|agent| agent.name.as_str());
     let receipt = receipts::receipt(agent_key, name, &request, settlement.as_ref());
+    if let Some(file) = order.html {
+        dialogue.part(receipts::page(&receipt)).await?;
+        return Ok(Answer::Exported(ExportAnswer { file, rows: 1 }).into());
+    }
     // The same JSON that the agent server sends, parsed for the reply.
     let form = serde_json::from_str(&receipt.to_compact())
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
@@ -339,9 +380,35 @@ pub(super) async fn receipt(
     Ok(Answer::Receipt(ReceiptAnswer { form, payee_name, refused, origins_only }).into())
 }
 
-/// Finds a request by its full id, or by a prefix of the id.
+/// Finds the request of a transaction: a payment that was reported with it, or a trade or loan whose main transaction it
+/// is.
+fn by_transaction(reader: &dyn Reader, hash: B256) -> Result<Option<Request>, StoreError> {
+    let (mut found, mut failed) = (None, None);
+    reader.newest(&mut |request| {
+        let main = request.execution().and_then(Execution::main_step).and_then(PlanStep::hash);
+        match reader.settlement(request.seq) {
+            Ok(settlement) => {
+                let reported = settlement.and_then(|known| known.tx_hash);
+                if [main, reported].contains(&Some(hash)) {
+                    found = Some(request);
+                }
+            }
+            Err(error) => failed = Some(error),
+        }
+        found.is_none() && failed.is_none()
+    })?;
+    failed.map_or(Ok(found), Err)
+}
+
+/// Finds a request by its full id, by a prefix of the id, or by the hash of its transaction.
 fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     let unknown = |text: String| Fault::because(Code::NothingFound, text);
+    if let Some(hash) = wanted.starts_with("0x").then(|| wanted.parse::<B256>().ok()).flatten() {
+        let found = by_transaction(reader, hash).map_err(damage_fault)?;
+        return found.ok_or_else(|| {
+            unknown("No request has this transaction.".to_owned()).with_hint("history")
+        });
+    }
     if let Ok(id) = wanted.parse::<RequestId>() {
         let found = reader.request(id).map_err(damage_fault)?;
         return found

@@ -1,6 +1,7 @@
 //! The commands `mandate create`, `list`, `show`, `upload` and `retire`. The text of a mandate follows from the wallet's
 //! state alone.
 
+mod ap2;
 mod upload;
 
 use std::collections::BTreeSet;
@@ -47,7 +48,12 @@ pub(super) async fn run(
             create(engine, &agent, new, dialogue).await
         }
         MandateOrder::List => Ok(list(&engine.core.view().state)),
-        MandateOrder::Show { agent } => {
+        MandateOrder::Show { agent, until: Some(until), ap2: true } => {
+            let agent = lookup::agent(engine, &agent)?;
+            let now = engine.core.now().utc;
+            ap2::show(&engine.core.view().state, &agent, until.ahead_of(now), now)
+        }
+        MandateOrder::Show { agent, .. } => {
             let id = find(&engine.core.view().state, &agent)?;
             show(&engine.core.view().state, &id)
         }

@@ -87,6 +87,14 @@ pub struct PublicationAnswer {
     pub url: Option<String>,
 }
 
+/// An agent's present terms as an IntentMandate of AP2 v0.1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ap2Answer {
+    /// Always false.
+    pub signed: bool,
+    pub document: serde_json::Value,
+}
+
 /// The check of a mandate of any issuer.
 ///
 /// Its texts are foreign.

@@ -37,6 +37,10 @@ pub struct HistoryFilter {
     /// 90m, 24h, 7d or 2w.
     #[arg(long, value_name = "DATE|DURATION", global = true)]
     pub since: Option<Since>,
+    /// Only requests made before: a date (its midnight UTC), a time as shown, or an age.
+    #[arg(long, value_name = "DATE|DURATION", global = true)]
+    #[serde(default)]
+    pub until: Option<Since>,
     /// The number of requests, newest first [default: 20; in an export, all].
     #[arg(long, value_name = "COUNT", global = true)]
     pub limit: Option<usize>,
@@ -49,6 +53,10 @@ pub enum HistoryExport {
     Export {
         /// The file; it must not exist yet.
         file: String,
+        /// Write JSON lines in place of CSV: one object for each request, as `history --json` lists it.
+        #[arg(long)]
+        #[serde(default)]
+        jsonl: bool,
     },
 }
 
@@ -78,9 +86,13 @@ impl HistoryLane {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ReceiptOrder {
-    /// The full id of the request, or the beginning of a recent one.
+    /// The full id of the request, the beginning of a recent one, or the hash of its transaction.
     #[arg(required = true)]
     pub id: Option<String>,
+    /// Write the receipt to a new file, as a page to print or to send.
+    #[arg(long, value_name = "FILE", conflicts_with = "proof")]
+    #[serde(default)]
+    pub html: Option<String>,
     /// Write a proof of the receipt to a new file.
     ///
     /// It contains the journal entries that the receipt rests on, and a signature of the paying address. `receipt verify`
@@ -137,6 +149,14 @@ impl Since {
         match self {
             Since::At(at) => at,
             Since::AgoMs(ms) => now.plus_ms(ms.saturating_neg()),
+        }
+    }
+
+    /// Resolves the point in time, with a duration counted from now on.
+    pub fn ahead_of(self, now: Utc) -> Utc {
+        match self {
+            Since::At(at) => at,
+            Since::AgoMs(ms) => now.plus_ms(ms),
         }
     }
 }

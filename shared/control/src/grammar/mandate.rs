@@ -4,6 +4,8 @@ use bursar_core::ids::Name;
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 
+use super::history::Since;
+
 /// `mandate …`.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,7 +25,18 @@ pub enum MandateOrder {
     /// The mandates of all agents, and whether their terms still hold.
     List,
     /// The newest mandate of an agent, with the signed JSON document for merchants.
-    Show { agent: Name },
+    Show {
+        /// The agent's code, or its name.
+        agent: Name,
+        /// Show an unsigned IntentMandate of AP2 v0.1 with the agent's present terms in its place.
+        #[arg(long, requires = "until")]
+        #[serde(default)]
+        ap2: bool,
+        /// With --ap2: when that mandate expires, as a date, a time, or a time from now like 7d.
+        #[arg(long, value_name = "DATE|DURATION", requires = "ap2")]
+        #[serde(default)]
+        until: Option<Since>,
+    },
     /// Publish an agent's newest mandate at the registry of the setting registry.url.
     ///
     /// Shows what the registry and its readers learn, and asks first. If the outcome of an earlier upload is unknown, the

@@ -214,3 +214,43 @@ async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone(
     let left = "2.00 USD requested, 1.00 was left for the day; `p` v3 allows 3.00 per day";
     assert_eq!(day.refused.as_deref(), Some(left));
 }
+
+#[tokio::test]
+async fn export_as_json_lines_has_the_rows_of_history_and_until_ends_it() {
+    let (engine, _first, _second) = engine_with_history().await;
+    let mut operator = engine.operator();
+    let out = operator.outcome("history export --jsonl x.jsonl").await;
+    let lines: Vec<HistoryRow> =
+        out.file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let all = history(&engine, "history").await;
+    assert_eq!(lines, all.requests);
+    // The newest request is a second younger than the others.
+    let newest = &all.requests[0].created;
+    let earlier = history(&engine, &format!("history --until {newest}")).await;
+    assert_eq!(earlier.requests, all.requests[1..]);
+    let window = format!("history export --jsonl --since {newest} --until {newest} x.jsonl");
+    assert_eq!(operator.outcome(&window).await.file, "");
+}
+
+#[tokio::test]
+async fn receipt_is_found_by_its_transaction_and_written_as_a_page() {
+    let (engine, first, _second) = engine_with_history().await;
+    let all = history(&engine, "history --agent first --status signed").await;
+    let id = &all.requests[0].id;
+    let hash = format!("0x{}", "ab".repeat(32));
+    let mut operator = engine.operator();
+    assert_eq!(operator.run_refused(&format!("receipt {hash}")).await.code, Code::NothingFound);
+    let report = first.report(engine.now_s(), id, "submitted", Some(&hash));
+    assert_eq!(engine.post("/callback", &report).await.0, 200);
+    let Answer::Receipt(by_hash) = operator.must(&format!("receipt {hash}")).await else {
+        panic!("a receipt")
+    };
+    let Answer::Receipt(by_id) = operator.must(&format!("receipt {id}")).await else {
+        panic!("a receipt")
+    };
+    assert_eq!(by_hash, by_id);
+    let out = operator.outcome(&format!("receipt {id} --html x.html")).await;
+    assert!(matches!(out.reply.result, Ok(Answer::Exported(_))), "{:?}", out.reply);
+    assert!(out.file.starts_with("<!doctype html>") && out.file.contains("default-src"));
+    assert!(out.file.replace("<wbr>", "").contains(&hash), "{}", out.file);
+}

@@ -166,3 +166,29 @@ async fn document_reads_back_to_the_signed_text() {
     };
     assert_eq!(text.get("signature"), None);
 }
+
+#[tokio::test]
+async fn ap2_form_states_the_present_terms_unsigned() {
+    let engine = TestEngine::start(Setup::default()).await;
+    let policy = "--day 10 --txn 5 --networks 8453 --allow-domains shop.example";
+    engine.set_up_wallet(policy).await;
+    let agent = engine.add_agent("bot", "hmac").await;
+    let mut operator = engine.operator();
+    let shown = operator.must("mandate show bot --ap2 --until 7d").await;
+    let Answer::Ap2(ap2) = shown else { panic!("{shown:?}") };
+    let document = &ap2.document;
+    assert!(!ap2.signed && document.get("signature").is_none());
+    assert_eq!(document["user_cart_confirmation_required"], true);
+    assert_eq!(document["merchants"], serde_json::json!(["shop.example"]));
+    let description = document["natural_language_description"].as_str().unwrap();
+    for word in [agent.id.as_str(), "5.00 USDC a payment", "10.00 USDC a day", "Base", "0x"] {
+        assert!(description.contains(word), "{word} in {description}");
+    }
+    assert!(document["intent_expiry"].as_str().unwrap().ends_with('Z'));
+    for (line, code) in [
+        ("mandate show bot --ap2 --until 2020-01-01", Code::BadInput),
+        ("mandate show nothing --ap2 --until 7d", Code::NothingFound),
+    ] {
+        assert_eq!(refusal(&engine, line).await, code, "{line}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bursar_control::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
+use bursar_control::grammar::{AddressOrder, HistoryOrder, Order, ReceiptOrder, WalletOrder};
 
 use super::card::KEY_GUARD_MS;
 use crate::export::{Encoding, export_target};
@@ -101,6 +101,10 @@ fn written(order: &Order) -> (&'static str, &'static str) {
         Order::History(HistoryOrder { .. }) => (
             "This writes the history, as CSV, to",
             "It is not encrypted: payees and amounts are readable there.",
+        ),
+        Order::Receipt(ReceiptOrder { html: Some(_), .. }) => (
+            "This writes a receipt, as a page, to",
+            "It is not encrypted: payee and amounts are readable there.",
         ),
         Order::Receipt(_) => (
             "This writes the proof of a receipt to",

@@ -1,7 +1,7 @@
 //! Mandates: those of the wallet's agents, and the check of any issuer's.
 
 use bursar_control::answers::{
-    MandateAnswer, MandateCheckAnswer, MandateStatus, RegistrationAnswer,
+    Ap2Answer, MandateAnswer, MandateCheckAnswer, MandateStatus, RegistrationAnswer,
 };
 
 use crate::oneshot::sheet::{Sheet, quote_foreign};
@@ -57,6 +57,12 @@ fn registered(to: &mut Sheet, registration: &RegistrationAnswer) {
         };
         to.rows(&[("registry", format!("{}{is_set}: {text}", registration.registry))]);
     }
+}
+
+/// Shows the document alone, so that it can be copied.
+pub(super) fn ap2(to: &mut Sheet, ap2: &Ap2Answer) {
+    to.line("Not signed. IntentMandate of AP2 v0.1:");
+    to.line(&ap2.document.to_string());
 }
 
 pub(super) fn mandates(to: &mut Sheet, mandates: &[MandateAnswer]) {
