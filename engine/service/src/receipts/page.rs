@@ -31,7 +31,7 @@ pub fn page(receipt: &Object) -> String {
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>Receipt</title><h1>Receipt</h1><dl>{fields}</dl>{sections}</html>\n"
+         <title>Receipt</title><h1>Receipt</h1><dl>{fields}</dl>{sections}</html>"
     )
 }
 
@@ -121,7 +121,7 @@ mod tests {
             .with("urls", Value::Array(vec!["https://ok.test/".into(), "plain".into()]))
             .with("times", 2u64);
         let page = page(&receipt);
-        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>"), "{page}");
         for absent in ["<script", "style", "href", "src=", "missing", "empty", "\u{202e}"] {
             assert!(!page.contains(absent), "{absent} in {page}");
         }
@@ -136,7 +136,7 @@ mod tests {
                 "times</b><dd>2</dl><h2>payment</h2><dl>",
                 "url</b><dd>https://shop.test@evil.test/a?b&amp;c (host evil.test)",
                 "note</b><dd>&lt;script&gt;&quot;it&#39;s&quot;&lt;/script&gt;\\u{202e}",
-                "wallet tx hash</b><dd>0x0123456789abcdef</dl></html>\n",
+                "wallet tx hash</b><dd>0x0123456789abcdef</dl></html>",
             ]
         );
         assert!(page.contains("0x01234567<wbr>89abcdef"), "{page}");
