@@ -15,5 +15,6 @@ mod proofs;
 mod quotes;
 mod registry;
 mod requests;
+mod second_opinion;
 mod settings;
 mod watch;
